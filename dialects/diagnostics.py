@@ -1,0 +1,47 @@
+"""Errors a user can cause, by family. Every tool turns a family into its exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GeError(Exception):
+    """`where: error: what must hold, what was found`; `status` is the exit status of a tool."""
+
+    status = 3
+
+    def __init__(self, message: str, where: str = "", detail: str = "") -> None:
+        head = f"{where}: error: {message}" if where else f"error: {message}"
+        super().__init__(f"{head}\n{detail}" if detail else head)
+        self.message = message
+        self.where = where
+        self.detail = detail
+
+
+class InputError(GeError):
+    """A model, text, object, target file or a name given for one is at fault."""
+
+
+class UnsupportedError(GeError):
+    """An operator or a feature that this project does not have."""
+
+    status = 4
+
+
+class DoesNotFit(GeError):
+    """A program needs more than the target has."""
+
+    status = 5
+
+
+class CheckFailed(GeError):
+    """Numbers, hazards or a program that faulted."""
+
+    status = 6
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known word closest to `word`, or nothing."""
+    near = get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
