@@ -1,0 +1,64 @@
+"""How strided tiles fall into contiguous runs, and what that means for lines and repeats."""
+
+from __future__ import annotations
+
+from math import prod
+
+LINE_BYTES = 512
+"""Device memory moves whole lines of this size."""
+REPEAT_BYTES = 256
+"""What the vector unit takes in one repeat."""
+BLOCK_BYTES = 32
+"""The granule a vector repeat gathers from: eight blocks a repeat, each anywhere."""
+
+Sizes = tuple[int, ...]
+
+
+def runs(size: Sizes, *strides: Sizes) -> tuple[int, int]:
+    """How many runs a tile has, and the elements of one, that are contiguous in every view."""
+    dims = [(n, s) for n, *s in zip(size, *strides, strict=True) if n != 1]
+    if not dims or any(step != 1 for step in dims[-1][1]):
+        return prod(size), 1
+    run = 1
+    while dims and all(step == run for step in dims[-1][1]):
+        run *= dims.pop()[0]
+    return prod(n for n, _ in dims), run
+
+
+def dense(size: Sizes) -> Sizes:
+    """The strides of a tile without gaps."""
+    strides, step = [], 1
+    for n in reversed(size):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def lines(size: Sizes, strides: Sizes, element_bytes: int) -> tuple[int, int]:
+    """Bytes that travel for a strided tile in device memory, and its rows.
+
+    Rows whose pitch is no multiple of a line touch one line more and cost twice: measured x2 for
+    rows shorter than a line (docs/targets.md).
+    """
+    rows, run = runs(size, strides)
+    run_bytes = run * element_bytes
+    outer = [s for n, s in zip(size, strides, strict=True) if n > 1 and s >= run]
+    if rows == 1 or all(s * element_bytes % LINE_BYTES == 0 for s in outer):
+        return rows * run_bytes, rows
+    if run_bytes < LINE_BYTES:
+        return rows * run_bytes * 2, rows * 2
+    return rows * (-(-run_bytes // LINE_BYTES) + 1) * LINE_BYTES, rows * 2
+
+
+def repeats(size: Sizes, element_bytes: int, *strides: Sizes) -> int:
+    """Vector repeats of a tile; a strided or broadcast innermost dimension costs a block an element.
+
+    An operand that repeats one element along the innermost dimension is filled from a register of
+    the unit and costs nothing more, so stride 0 counts as contiguous there.
+    """
+    inner = next((i for i in reversed(range(len(size))) if size[i] != 1), 0)
+    strided = any(s[inner] not in (0, 1) for s in strides)
+    moving = [s for s in strides if s[inner] == 1] or [dense(size)]
+    rows, run = runs(size, *moving) if not strided else (prod(size) // size[inner], size[inner])
+    per_repeat = REPEAT_BYTES // (BLOCK_BYTES if strided else element_bytes)
+    return rows * -(-run // per_repeat)

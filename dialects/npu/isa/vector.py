@@ -1,0 +1,292 @@
+"""The vector unit: one pass over strided tiles of `ub`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ge.dialects import dtypes
+from ge.dialects.dtypes import DType
+from ge.dialects.lazy import lazy
+from ge.dialects.npu.geometry import repeats
+from ge.dialects.npu.instr import Instr, Work, instr
+from ge.dialects.npu.operands import (
+    Compare,
+    Comparison,
+    Dims,
+    Real,
+    Round,
+    Rounding,
+    Type,
+    Ub,
+)
+from ge.dialects.npu.places import Unit
+from ge.dialects.npu.state import State
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy("numpy")
+
+Sizes = tuple[int, ...]
+Ufunc = Callable[..., Any]
+
+
+def _pass(size: Sizes, dt: DType, **strides: Any) -> Work:
+    views = [v for name, v in strides.items() if name in ("ds", "sa", "sb", "sm")]
+    return Work(items=repeats(size, dt.bytes, *views) if prod(size) else 0)
+
+
+def _convert(size: Sizes, ds: Sizes, sa: Sizes, dt: DType, to: DType, **_: Any) -> Work:
+    wider = max(dt.bytes, to.bytes)
+    return Work(items=repeats(size, wider, ds, sa) if prod(size) else 0)
+
+
+def _shrink(size: Sizes, sa: Sizes, dt: DType, **_: Any) -> Work:
+    return Work(items=repeats(size, dt.bytes, sa) if prod(size) else 0)
+
+
+def _elements(size: Sizes, **_: Any) -> Work:
+    return Work(items=prod(size))
+
+
+def _row(
+    opcode: int, name: str, rate: str, hardware: str, execute: Callable[..., None], doc: str
+) -> Instr:
+    execute.__name__ = name
+    execute.__doc__ = doc
+    return instr(opcode, Unit.V, rate=rate, work=_pass, hardware=hardware)(execute)
+
+
+def _two(opcode: int, name: str, rate: str, hardware: str, ufunc: Ufunc, meaning: str) -> Instr:
+    def execute(
+        m: State, dst: Ub, a: Ub, b: Ub, size: Dims, ds: Dims, sa: Dims, sb: Dims, dt: Type
+    ) -> None:
+        left, right = m.read(a, size, sa, dt), m.read(b, size, sb, dt)
+        ufunc(left, right, out=m.out(dst, size, ds, dt))
+
+    return _row(opcode, name, rate, hardware, execute, f"Elementwise: `dst = {meaning}`.")
+
+
+def _one(opcode: int, name: str, rate: str, hardware: str, ufunc: Ufunc, meaning: str) -> Instr:
+    def execute(m: State, dst: Ub, a: Ub, size: Dims, ds: Dims, sa: Dims, dt: Type) -> None:
+        value = m.read(a, size, sa, dt)
+        ufunc(value, out=m.out(dst, size, ds, dt))
+
+    return _row(opcode, name, rate, hardware, execute, f"Elementwise: `dst = {meaning}`.")
+
+
+def _scalar(opcode: int, name: str, rate: str, hardware: str, ufunc: Ufunc, meaning: str) -> Instr:
+    def execute(
+        m: State, dst: Ub, a: Ub, s: Real, size: Dims, ds: Dims, sa: Dims, dt: Type
+    ) -> None:
+        value = m.read(a, size, sa, dt)
+        number = dt.numpy.type(s if dt.is_float else int(s))
+        ufunc(value, number, out=m.out(dst, size, ds, dt))
+
+    return _row(
+        opcode, name, rate, hardware, execute, f"Elementwise with a number: `dst = {meaning}`."
+    )
+
+
+def _reduce(opcode: int, name: str, hardware: str, ufunc: str, meaning: str) -> Instr:
+    def execute(m: State, dst: Ub, a: Ub, size: Dims, ds: Dims, sa: Dims, dt: Type) -> None:
+        value = m.read(a, size, sa, dt)
+        out = m.out(dst, size[:-1], ds[:-1], dt)
+        getattr(np, ufunc).reduce(value, axis=-1, out=out)
+
+    execute.__name__ = name
+    execute.__doc__ = (
+        f"Row by row: `dst[i] = {meaning}` over the last dimension, whose stride in `dst` is 0."
+    )
+    return instr(opcode, Unit.V, rate="vreduce", work=_shrink, hardware=hardware)(execute)
+
+
+def _rsqrt(value: Any, out: Any) -> None:
+    np.sqrt(value, out=out)
+    np.reciprocal(out, out=out)
+
+
+def _shift(ufunc: str) -> Ufunc:
+    def shift(a: Any, b: Any, out: Any) -> None:
+        """A shift by the width or more leaves nothing, as the language of arrays demands."""
+        width = a.dtype.itemsize * 8
+        getattr(np, ufunc)(a, np.minimum(b, a.dtype.type(width - 1)), out=out)
+        out[...] = np.where(b >= a.dtype.type(width), 0, out)
+
+    return shift
+
+
+def _lazy(name: str) -> Ufunc:
+    """A numpy function found at its first use, so that listing the table loads no numpy."""
+    return lambda *args, out: getattr(np, name)(*args, out=out)
+
+
+TWO = tuple(
+    _two(*row)
+    for row in (
+        (0x80, "vadd", "varith", "Add", _lazy("add"), "a + b"),
+        (0x81, "vsub", "varith", "Sub", _lazy("subtract"), "a - b"),
+        (0x82, "vmul", "varith", "Mul", _lazy("multiply"), "a * b"),
+        (0x83, "vdiv", "vdiv", "Div", _lazy("divide"), "a / b (floats)"),
+        (0x84, "vmax", "varith", "Max", _lazy("maximum"), "the larger of a and b; nan wins"),
+        (0x85, "vmin", "varith", "Min", _lazy("minimum"), "the smaller of a and b; nan wins"),
+        (0x86, "vand", "varith", "And", _lazy("bitwise_and"), "a and b, bit by bit"),
+        (0x87, "vor", "varith", "Or", _lazy("bitwise_or"), "a or b, bit by bit"),
+        (
+            0x88,
+            "vxor",
+            "varith",
+            "two of And, Or, Not",
+            _lazy("bitwise_xor"),
+            "a xor b, bit by bit",
+        ),
+        (0x89, "vshl", "varith", "ShiftLeft", _shift("left_shift"), "a shifted left by b"),
+        (0x8A, "vshr", "varith", "ShiftRight", _shift("right_shift"), "a shifted right by b"),
+    )
+)
+
+ONE = tuple(
+    _one(*row)
+    for row in (
+        (0x90, "vcopy", "vunary", "Copy", _lazy("positive"), "a"),
+        (0x91, "vabs", "vunary", "Abs", _lazy("absolute"), "|a|"),
+        (0x92, "vexp", "vexp", "Exp", _lazy("exp"), "e^a"),
+        (0x93, "vln", "vexp", "Ln", _lazy("log"), "the natural logarithm of a"),
+        (0x94, "vsqrt", "vexp", "Sqrt", _lazy("sqrt"), "the square root of a"),
+        (0x95, "vrsqrt", "vunary", "Rsqrt", _rsqrt, "1 / sqrt(a)"),
+        (0x96, "vrec", "vunary", "Reciprocal", _lazy("reciprocal"), "1 / a (floats)"),
+        (0x97, "vnot", "vunary", "Not", _lazy("invert"), "not a, bit by bit"),
+    )
+)
+
+SCALAR = tuple(
+    _scalar(*row)
+    for row in (
+        (0xA0, "vadds", "vunary", "Adds", _lazy("add"), "a + s"),
+        (0xA1, "vmuls", "vunary", "Muls", _lazy("multiply"), "a * s"),
+        (0xA2, "vmaxs", "vunary", "Maxs", _lazy("maximum"), "the larger of a and s; nan wins"),
+        (0xA3, "vmins", "vunary", "Mins", _lazy("minimum"), "the smaller of a and s; nan wins"),
+    )
+)
+
+REDUCE = tuple(
+    _reduce(*row)
+    for row in (
+        (0xB0, "vrsum", "WholeReduceSum", "add", "the sum of a[i, :]"),
+        (0xB1, "vrmax", "WholeReduceMax", "maximum", "the largest of a[i, :]"),
+        (0xB2, "vrmin", "WholeReduceMin", "minimum", "the smallest of a[i, :]"),
+        (0xB3, "vrprod", "no counterpart: priced as a sum", "multiply", "the product of a[i, :]"),
+    )
+)
+
+
+@instr(0xA8, Unit.V, rate="vmla", work=_pass, hardware="MulAddDst")
+def vmla(
+    m: State, dst: Ub, a: Ub, b: Ub, size: Dims, ds: Dims, sa: Dims, sb: Dims, dt: Type
+) -> None:
+    """Multiply and add: `dst = dst + a * b`."""
+    product = m.read(a, size, sa, dt) * m.read(b, size, sb, dt)
+    m.read(dst, size, ds, dt)
+    out = m.out(dst, size, ds, dt)
+    out += product
+
+
+@instr(0xA9, Unit.V, rate="vfill", work=_pass, hardware="Duplicate")
+def vfill(m: State, dst: Ub, s: Real, size: Dims, ds: Dims, dt: Type) -> None:
+    """Fill with a number: `dst = s`."""
+    m.out(dst, size, ds, dt)[...] = s if dt.is_float else int(s)
+
+
+@instr(0xAA, Unit.V, rate="vfill", work=_pass, hardware="CreateVecIndex")
+def viota(m: State, dst: Ub, start: Real, step: Real, size: Dims, ds: Dims, dt: Type) -> None:
+    """Count along the last dimension: `dst[.., i] = start + i * step`."""
+    m.out(dst, size, ds, dt)[...] = (start + np.arange(size[-1]) * step).astype(dt.numpy)
+
+
+_COMPARE = {
+    Compare.EQ: "equal",
+    Compare.NE: "not_equal",
+    Compare.LT: "less",
+    Compare.LE: "less_equal",
+    Compare.GT: "greater",
+    Compare.GE: "greater_equal",
+}
+
+
+@instr(0xC0, Unit.V, rate="vcmp", work=_pass, hardware="Compare")
+def vcmp(
+    m: State,
+    dst: Ub,
+    a: Ub,
+    b: Ub,
+    how: Comparison,
+    size: Dims,
+    ds: Dims,
+    sa: Dims,
+    sb: Dims,
+    dt: Type,
+) -> None:
+    """Compare elementwise: `dst = a how b`, a byte of 0 or 1 each."""
+    left, right = m.read(a, size, sa, dt), m.read(b, size, sb, dt)
+    getattr(np, _COMPARE[how])(left, right, out=m.out(dst, size, ds, dtypes.B8))
+
+
+@instr(0xC1, Unit.V, rate="vcmp", work=_pass, hardware="CompareScalar")
+def vcmps(
+    m: State, dst: Ub, a: Ub, s: Real, how: Comparison, size: Dims, ds: Dims, sa: Dims, dt: Type
+) -> None:
+    """Compare with a number: `dst = a how s`, a byte of 0 or 1 each."""
+    value = m.read(a, size, sa, dt)
+    number = dt.numpy.type(s if dt.is_float else int(s))
+    getattr(np, _COMPARE[how])(value, number, out=m.out(dst, size, ds, dtypes.B8))
+
+
+@instr(0xC2, Unit.V, rate="vsel", work=_pass, hardware="Select")
+def vsel(
+    m: State,
+    dst: Ub,
+    mask: Ub,
+    a: Ub,
+    b: Ub,
+    size: Dims,
+    ds: Dims,
+    sm: Dims,
+    sa: Dims,
+    sb: Dims,
+    dt: Type,
+) -> None:
+    """Choose elementwise: `dst = a` where `mask` is not 0, else `b`."""
+    chosen = m.read(mask, size, sm, dtypes.B8)
+    value = np.where(chosen, m.read(a, size, sa, dt), m.read(b, size, sb, dt))
+    m.out(dst, size, ds, dt)[...] = value
+
+
+@instr(0xC4, Unit.V, rate="vconv", work=_convert, hardware="Cast")
+def vconv(
+    m: State, dst: Ub, a: Ub, size: Dims, ds: Dims, sa: Dims, dt: Type, to: Type, how: Rounding
+) -> None:
+    """Convert `dt` to `to`; floats that become integers are rounded as `how` says, then wrap."""
+    value = m.read(a, size, sa, dt)
+    out = m.out(dst, size, ds, to)
+    if dt.is_float and not to.is_float and to is not dtypes.B8:
+        out[...] = _rounded(value, how).astype(np.int64).astype(to.numpy)
+    elif dt.is_float and to is dt:
+        out[...] = _rounded(value, how)
+    else:
+        out[...] = value.astype(to.numpy)
+
+
+def _rounded(value: Any, how: Round) -> Any:
+    return getattr(np, how.value)(value)
+
+
+@instr(0xC8, Unit.V, rate="vgather", work=_elements, hardware="Gather")
+def vgather(
+    m: State, dst: Ub, table: Ub, index: Ub, n: Dims, size: Dims, ds: Dims, si: Dims, dt: Type
+) -> None:
+    """Gather: `dst[..] = table[index[..]]` from a table of `n` elements; indices are i32."""
+    at = m.read(index, size, si, dtypes.I32)
+    rows = m.read(table, (prod(n),), (1,), dt)
+    m.out(dst, size, ds, dt)[...] = rows.take(at, mode="clip")

@@ -1,0 +1,77 @@
+"""A program for one machine: what `.s` and `.o` hold, and what the simulator runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+from ge.dialects.dtypes import DType
+from ge.dialects.npu.instr import Inst
+
+ALIGNMENT = 512
+"""Bytes to which weights, arena, inputs and outputs are aligned in device memory."""
+
+WEIGHTS, ARENA = "weights", "arena"
+"""The symbols of the two areas that are not inputs or outputs."""
+
+
+class Tensor(NamedTuple):
+    """An input or an output: a symbol of the code, and what the user knows it as."""
+
+    symbol: str
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.bytes
+
+
+class Arena(NamedTuple):
+    """Bytes of the area for intermediates: as planned, the largest live sum, and without reuse."""
+
+    bytes: int = 0
+    lower_bound: int = 0
+    no_reuse: int = 0
+
+
+class Blob(NamedTuple):
+    """Bytes of the weights area; `data` is None when the values were left out."""
+
+    digest: str
+    bytes: int
+    data: memoryview | None
+
+
+class Kernel(NamedTuple):
+    """The instructions `start` up to `end`, their rule's name, and the model's nodes they stand for."""
+
+    symbol: str
+    kind: str
+    sources: tuple[str, ...]
+    start: int
+    end: int
+
+
+@dataclass
+class Program:
+    """Code, areas and signature. Label operands are `Name`s; `labels` says what they mean."""
+
+    target: str
+    cores: int
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    arena: Arena = Arena()
+    weights: list[Blob] = field(default_factory=list)
+    """Laid out in order, each at the next multiple of `ALIGNMENT`."""
+    code: list[Inst] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    """Instruction numbers by label; those that begin with `.L` are local and not kept in objects."""
+    kernels: list[Kernel] = field(default_factory=list)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of the weights area."""
+        return sum(-(-b.bytes // ALIGNMENT) * ALIGNMENT for b in self.weights)
