@@ -40,7 +40,8 @@ class DType:
             import ml_dtypes
 
             return np.dtype(ml_dtypes.bfloat16)
-        return np.dtype(self.numpy_name)
+        dtype: np.dtype[Any] = np.dtype(self.numpy_name)
+        return dtype
 
     @cached_property
     def ir(self) -> Attribute:

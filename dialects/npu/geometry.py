@@ -51,7 +51,7 @@ def lines(size: Sizes, strides: Sizes, element_bytes: int) -> tuple[int, int]:
 
 
 def repeats(size: Sizes, element_bytes: int, *strides: Sizes) -> int:
-    """Vector repeats of a tile; a strided or broadcast innermost dimension costs a block an element.
+    """Vector repeats of a tile; a strided innermost dimension costs a block an element.
 
     An operand that repeats one element along the innermost dimension is filled from a register of
     the unit and costs nothing more, so stride 0 counts as contiguous there.

@@ -76,7 +76,7 @@ class Instr:
     def with_defaults(self, given: dict[str, Value]) -> Inst:
         """The instance with `given` operands by name and the defaults of the others.
 
-        A list that is left out is as long as `size`, filled with its default.
+        A list that is left out repeats its default's one number as often as `size` has numbers.
         """
         args = []
         for name in self.operands:
@@ -92,7 +92,7 @@ class Instr:
         """The value of operand `name` when it is left out."""
         value = self.defaults[name]
         if isinstance(self.operands[name], DimsKind):
-            return (value,) * len(given.get("size", (0,)))
+            return tuple(value) * len(given.get("size", (0,)))
         return value
 
 

@@ -23,10 +23,10 @@ NUM_BITS = 32
 class Reg(NamedTuple):
     """A scalar register."""
 
-    index: int
+    number: int
 
     def __str__(self) -> str:
-        return f"x{self.index}"
+        return f"x{self.number}"
 
 
 class Name(str):
@@ -117,7 +117,7 @@ class RegKind:
     what: ClassVar[str] = f"a register x0..x{REGISTERS - 1}"
 
     def read(self, value: Value) -> Reg:
-        if isinstance(value, Reg) and value.index < REGISTERS:
+        if isinstance(value, Reg) and value.number < REGISTERS:
             return value
         raise ValueError
 
@@ -125,7 +125,7 @@ class RegKind:
         return str(value)
 
     def encode(self, value: Reg) -> tuple[int, int]:
-        return value.index, REG_BITS
+        return value.number, REG_BITS
 
     def decode(self, word: int, at: int) -> tuple[Reg, int]:
         bits, at = _take(word, at, REG_BITS)
@@ -152,7 +152,7 @@ class NumKind:
 
     def encode(self, value: Number) -> tuple[int, int]:
         if isinstance(value, Reg):
-            return value.index << 1 | 1, 1 + REG_BITS
+            return value.number << 1 | 1, 1 + REG_BITS
         return (value & (1 << NUM_BITS) - 1) << 1, 1 + NUM_BITS
 
     def decode(self, word: int, at: int) -> tuple[Number, int]:
@@ -228,7 +228,7 @@ class AtKind:
             isinstance(value, Addr)
             and value.space is self.space
             and 0 <= value.offset < 1 << NUM_BITS
-            and (value.base is None or value.base.index < REGISTERS)
+            and (value.base is None or value.base.number < REGISTERS)
         ):
             return value
         raise ValueError
@@ -239,7 +239,7 @@ class AtKind:
     def encode(self, value: Addr) -> tuple[int, int]:
         if value.base is None:
             return value.offset << 1, 1 + NUM_BITS
-        return (value.offset << REG_BITS | value.base.index) << 1 | 1, 1 + REG_BITS + NUM_BITS
+        return (value.offset << REG_BITS | value.base.number) << 1 | 1, 1 + REG_BITS + NUM_BITS
 
     def decode(self, word: int, at: int) -> tuple[Addr, int]:
         base = None

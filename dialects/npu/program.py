@@ -46,7 +46,7 @@ class Blob(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """The instructions `start` up to `end`, their rule's name, and the model's nodes they stand for."""
+    """Instructions `start` up to `end`, their rule's name, and the model's nodes in them."""
 
     symbol: str
     kind: str
@@ -63,12 +63,12 @@ class Program:
     cores: int
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    arena: Arena = Arena()
+    arena: Arena = field(default_factory=Arena)
     weights: list[Blob] = field(default_factory=list)
     """Laid out in order, each at the next multiple of `ALIGNMENT`."""
     code: list[Inst] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    """Instruction numbers by label; those that begin with `.L` are local and not kept in objects."""
+    """Instruction numbers by label; those that begin with `.L` are local: objects drop them."""
     kernels: list[Kernel] = field(default_factory=list)
 
     @property

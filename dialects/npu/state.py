@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ge.dialects.dtypes import DType
     from ge.dialects.npu.operands import Addr, Reg
     from ge.dialects.npu.places import Unit
 
-    Array = NDArray[np.generic[Any]]
+    Array = NDArray[Any]
     Sizes = tuple[int, ...]
 
 

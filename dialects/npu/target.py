@@ -122,8 +122,9 @@ def _overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        merged[key] = _overlay(old, value) if both else value
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = _overlay(old, value)
+        merged[key] = value
     return merged
 
 
@@ -155,7 +156,7 @@ _RATE = {f.name: _KINDS.get(str(f.type), float) for f in fields(Rate)}
 
 
 def _table(where: str, table: Any, known: Mapping[str, type], whole: bool = True) -> dict[str, Any]:
-    """The values of one TOML table, checked: names known, none missing, types right, none negative."""
+    """The values of one TOML table: names known, none missing, types right, none negative."""
     if not isinstance(table, dict):
         raise InputError("must be a table", where)
     for key in table:

@@ -9,6 +9,7 @@ from ge.dialects.dtypes import DType
 from ge.dialects.npu.geometry import dense, lines, runs
 from ge.dialects.npu.instr import Work, instr
 from ge.dialects.npu.operands import (
+    L1,
     Act,
     Activation,
     Dims,
@@ -16,7 +17,6 @@ from ge.dialects.npu.operands import (
     L0a,
     L0b,
     L0c,
-    L1,
     Num,
     Real,
     Type,
@@ -83,8 +83,8 @@ def ld__l1(
     size: Dims,
     strides: Dims,
     dt: Type,
-    lo: Dims = 0,
-    hi: Dims = 0,
+    lo: Dims = (0,),
+    hi: Dims = (0,),
     pad: Real = 0.0,
     miss: Num = MISS_ALL,
 ) -> None:
@@ -105,8 +105,8 @@ def ld__ub(
     size: Dims,
     strides: Dims,
     dt: Type,
-    lo: Dims = 0,
-    hi: Dims = 0,
+    lo: Dims = (0,),
+    hi: Dims = (0,),
     pad: Real = 0.0,
     miss: Num = MISS_ALL,
 ) -> None:
