@@ -50,7 +50,12 @@ class DType:
         if self.name == "b8":
             return b.i1
         if self.is_float:
-            floats: dict[str, Attribute] = {"f16": b.f16, "bf16": b.bf16, "f32": b.f32, "f64": b.f64}
+            floats: dict[str, Attribute] = {
+                "f16": b.f16,
+                "bf16": b.bf16,
+                "f32": b.f32,
+                "f64": b.f64,
+            }
             return floats[self.name]
         signed = b.Signedness.UNSIGNED if self.name[0] == "u" else b.Signedness.SIGNLESS
         return b.IntegerType(self.bits, signed)
