@@ -32,11 +32,12 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.attributes import IntsAttr
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Value
 from ge.dialects.npu.syntax import instance
-from ge.dialects.npu.tree import HbmType, IntsAttr
+from ge.dialects.npu.tree import HbmType
 
 
 @irdl_op_definition
