@@ -81,13 +81,16 @@ class TensorOp(IRDLOperation):
 @irdl_op_definition
 class InvokeOp(IRDLOperation):
     """
-    Run a kernel on tensors, each seen from an offset in elements on; the last `outs` are written.
+    Run a kernel on tensors, each seen from an offset in elements on.
+
+    The last `outs` of them are written. `sources` names the model's nodes this run stands for.
     """
 
     name = "npu.invoke"
     callee = prop_def(SymbolRefAttr)
     outs = prop_def(IntegerAttr[I64])
     offsets = prop_def(IntsAttr)
+    sources = prop_def(ArrayAttr[StringAttr])
     args = var_operand_def(HbmType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$callee $args `outs` $outs `offsets` $offsets attr-dict `:` type($args)"
