@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
@@ -17,6 +17,7 @@ from ge.dialects.npu.ops import (
     InvokeOp,
     LabelOp,
     ProgramOp,
+    SourceOp,
     TensorOp,
 )
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS
@@ -110,9 +111,8 @@ def _main(program: ProgramOp) -> FunctionOp:
             block.add_ops([INST_OPS["sync.arrive"].of(), INST_OPS["sync.wait"].of()])
         for register, address in enumerate(_addresses(call, symbols)):
             block.add_op(INST_OPS["la"].of(Reg(register), address))
-        run = INST_OPS["call"].of(Name(call.callee.root_reference.data))
-        run.attributes["sources"] = ArrayAttr(list(call.sources.data))
-        block.add_op(run)
+        block.add_op(SourceOp.create(properties={"sources": call.sources}))
+        block.add_op(INST_OPS["call"].of(Name(call.callee.root_reference.data)))
     block.add_op(INST_OPS["halt"].of())
     return FunctionOp.create(properties={"sym_name": StringAttr("main")}, regions=[Region(block)])
 

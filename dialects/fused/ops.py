@@ -78,7 +78,7 @@ class FusedOp(IRDLOperation):
     """What the kernel is called in reports: the name its fusion has."""
     sources = prop_def(ArrayAttr[StringAttr])
     layout = opt_prop_def(IntsAttr)
-    """The order in which the result's axes lie in memory, where it is not their own."""
+    """The result's axis i is axis `layout[i]` of what the region yields: a transpose for free."""
     ins = var_operand_def(TensorType)
     out = result_def(TensorType)
     body = region_def("single_block")
@@ -127,10 +127,15 @@ class FusedOp(IRDLOperation):
             raise VerifyException(f"{self.name}: its region must take {want} values, got {have}")
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException(f"{self.name}: its region must end with fused.yield")
-        if self.yielded.type != self.out.type:
-            raise VerifyException(
-                f"{self.name}: must yield {self.out.type}, got {self.yielded.type}"
-            )
+        if (want := self.laid_out(self.yielded.type)) != self.out.type:
+            raise VerifyException(f"{self.name}: must give {want}, got {self.out.type}")
+
+    def laid_out(self, type_: Attribute) -> Attribute:
+        """The type of the result when a value of `type_` is stored in the kernel's layout."""
+        if self.layout is None or not isinstance(type_, TensorType):
+            return type_
+        shape = type_.get_shape()
+        return TensorType(type_.element_type, [shape[i] for i in self.layout.data])
 
 
 @irdl_op_definition
@@ -142,10 +147,9 @@ class ElementwiseOp(FusedOp):
 
 @irdl_op_definition
 class RowwiseOp(FusedOp):
-    """Elementwise, with reductions over the last `whole` axes: a tile always spans those."""
+    """Elementwise, with reductions over some axes: a tile always spans those."""
 
     name = "fused.rowwise"
-    whole = prop_def(IntegerAttr[I64])
 
 
 @irdl_op_definition
@@ -158,7 +162,7 @@ class MatMulOp(FusedOp):
 
 @irdl_op_definition
 class Conv2DOp(FusedOp):
-    """A convolution of a batch of images with channels second; `pads` are top, left, bottom, right."""
+    """A convolution of images, channels second; `pads` are top, left, bottom, right."""
 
     name = "fused.conv2d"
     ANCHOR_INS: ClassVar = 2

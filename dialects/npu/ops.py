@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
     I64,
+    ArrayAttr,
     IntegerAttr,
     StringAttr,
     SymbolNameConstraint,
@@ -116,6 +117,15 @@ class LabelOp(IRDLOperation):
     assembly_format = "$label attr-dict"
 
 
+@irdl_op_definition
+class SourceOp(IRDLOperation):
+    """The model's nodes that the next instruction, a call, stands for."""
+
+    name = "npu.source"
+    sources = prop_def(ArrayAttr[StringAttr])
+    assembly_format = "$sources attr-dict"
+
+
 @irdl_attr_definition
 class ArgsAttr(Data[tuple[Value, ...]]):
     """The operands of an instruction; printed as part of it."""
@@ -188,4 +198,5 @@ PROGRAM_OPS: tuple[type[IRDLOperation], ...] = (
     InvokeOp,
     FunctionOp,
     LabelOp,
+    SourceOp,
 )

@@ -165,7 +165,7 @@ class HbmType(ParametrizedAttribute, TypeAttribute):
 
 
 class TreeOp(IRDLOperation):
-    """What all operations of a kernel's tree share: the stage it runs in when its loop is skewed."""
+    """What all operations of a tree share: the stage each runs in when its loop is skewed."""
 
     stage = opt_prop_def(IntegerAttr[I64])
     irdl_options = (ParsePropInAttrDict(),)
