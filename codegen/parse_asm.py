@@ -283,8 +283,11 @@ class _Reader:
 
         code = 0
         found = InputError(fault.message, self.path)
+        known: dict[str, Line] = {}
         for number, text in enumerate(self.lines, 1):
-            line = quick_line(text) or grammar_line(text)
+            line = known.get(text)
+            if line is None:
+                line = known[text] = quick_line(text) or grammar_line(text)
             if line.op is not None and line.op[0] != ".":
                 if code == fault.at:
                     return self.error(number, Mistake(1 + len(line.args), fault.message))
