@@ -80,10 +80,14 @@ def model_shapes(
             near = did_you_mean(name, names) or f", the model has {known}"
             raise InputError(f"a shape must be for an input, got one for '{name}'{near}", where)
     symbols: dict[str, int] = {}
-    for v in inputs:
-        if (given := shapes.get(v.name or "")) is not None:
-            _bind(v, tuple(given), symbols, where)
-    return {v: tuple(shapes.get(v.name or "") or _concrete(v, symbols, where)) for v in inputs}
+    given = {v: shapes.get(v.name or "") for v in inputs}
+    for v, shape in given.items():
+        if shape is not None:
+            _bind(v, tuple(shape), symbols, where)
+    return {
+        v: _concrete(v, symbols, where) if shape is None else tuple(shape)
+        for v, shape in given.items()
+    }
 
 
 def _declared(value: ir.Value) -> list[int | str | None] | None:
@@ -104,7 +108,7 @@ def _bind(value: ir.Value, given: tuple[int, ...], symbols: dict[str, int], wher
     declared = _declared(value)
     if declared is None:
         return
-    fits = len(declared) == len(given) and min(given, default=1) > 0
+    fits = len(declared) == len(given) and min(given, default=1) >= 0
     for d, g in zip(declared, given, strict=False):
         fits = fits and (d == g or not isinstance(d, int))
         if isinstance(d, str):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -12,10 +10,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects import dtypes
-from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, dims, of_array
-
-FOLD_BYTES = 1 << 20
-"""A known result larger than this and than its operands stays an operation."""
+from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, dims, of_array, worth_folding
 
 Value: TypeAlias = "SSAValue | np.ndarray[Any, np.dtype[Any]]"
 """A value of the model: computed when it runs, or known already."""
@@ -121,7 +116,7 @@ class Builder:
         if len(arrays) == len(operands):
             types = [None if v is None else self.type_of(v) for v in operands]
             outs = cls.infer_types(types, full)
-            if self._worth_folding(outs, present):
+            if worth_folding(outs, [self.type_of(v) for v in present]):
                 return list(cls.evaluate_all(arrays, full))
         ssa = [None if v is None else self.ssa(v) for v in operands]
         op = cls.make(*ssa, **attrs)
@@ -132,14 +127,6 @@ class Builder:
         """The only result of an operator."""
         return self.emit(cls, *operands, **attrs)[0]
 
-    def _worth_folding(self, outs: Sequence[Tensor], operands: Sequence[Value]) -> bool:
-        made = sum(_nbytes(t) for t in outs)
-        return made <= max(FOLD_BYTES, sum(_nbytes(self.type_of(v)) for v in operands))
-
     def _mark(self, op: Any) -> None:
         op.attributes["source"] = StringAttr(self.source)
         self.block.add_op(op)
-
-
-def _nbytes(type_: Tensor) -> int:
-    return prod(dims(type_)) * dtypes.of_ir(type_.element_type).bytes

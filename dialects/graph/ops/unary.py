@@ -143,7 +143,7 @@ class ReciprocalOp(UnaryOp):
 @irdl_op_definition
 class SignOp(UnaryOp):
     """
-    -1, 0 or 1; 0 for NaN.
+    -1, 0 or 1; NaN for NaN.
 
     ```mlir
     %r = graph.sign %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
@@ -155,7 +155,7 @@ class SignOp(UnaryOp):
 
     @staticmethod
     def evaluate(x: Array) -> Array:
-        return np.where(np.isnan(x), 0, np.sign(x)) if x.dtype.kind not in "iu" else np.sign(x)
+        return np.sign(x)
 
 
 @irdl_op_definition
