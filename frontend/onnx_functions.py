@@ -20,14 +20,12 @@ class Body:
 
     function: ir.Function
     opsets: dict[str, int]
+    outputs: list[ir.Value | None]
+    """None for an output that this use of the operator does not have."""
 
     @property
     def inputs(self) -> Sequence[ir.Value]:
         return list(self.function.inputs)
-
-    @property
-    def outputs(self) -> Sequence[ir.Value]:
-        return list(self.function.outputs)
 
     def present(self, count: int, given: Sequence[bool]) -> Iterator[ir.Node]:
         """The nodes, where parameters that got no value are absent inputs."""
@@ -50,9 +48,15 @@ def function_body(node: ir.Node, version: int, types: Sequence[Tensor | None]) -
     proto = _body(schema, node, version, types)
     if proto is None:
         return None
+    # A body that depends on the node leaves out what the node does not ask for.
+    names = list(proto.output)
+    made = {name for inner in proto.node for name in inner.output}
+    del proto.output[:]
+    proto.output.extend(name for name in names if name in made)
     function: Any = ir.from_proto(proto)
     _fill_attributes(function, node, schema)
-    return Body(function, dict(function.opset_imports))
+    values = {v.name: v for v in function.outputs}
+    return Body(function, dict(function.opset_imports), [values.get(name) for name in names])
 
 
 def _body(

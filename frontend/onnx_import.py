@@ -13,7 +13,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import dtypes
-from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean
+from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.graph import OPS
 from ge.dialects.graph.base import GraphOp, tensor
 from ge.dialects.graph.kinds import REQUIRED
@@ -151,8 +151,7 @@ class _Import:
             return done
         cls = OPS.get(node.op)
         if cls is None:
-            near = did_you_mean(node.op, OPS)
-            raise Refused("", near.removeprefix("; did you mean ").removesuffix("?"))
+            raise Refused("")
         return self._operator(cls, node)
 
     def _operator(self, cls: type[GraphOp], node: Node) -> list[Value]:
@@ -189,7 +188,7 @@ class _Import:
         for result, out in zip(node.outputs, body.outputs, strict=False):
             if out in self.unknown:
                 self.unknown.add(result)
-            else:
+            elif out is not None:
                 self.values[result] = self._value(out)
         return True
 

@@ -64,6 +64,10 @@ def _conv_transpose(g: Builder, node: Node) -> None:
             for d, s, k, gap, e in zip(size, strides, kernel, dilations, extra, strict=True)
         ]
         totals = [max(0, f - a) for f, a in zip(full, asked[-n:], strict=True)]
+        # A result larger than all patches together has zeros behind them.
+        node.attrs["output_padding"] = tuple(
+            e + max(0, a - f) for e, f, a in zip(extra, full, asked[-n:], strict=True)
+        )
         # Unlike for Conv, an odd rest goes to the begin unless SAME_UPPER is asked for.
         node.attrs["pads"] = _halves(totals, lower=how != "SAME_UPPER")
     elif how == "VALID":

@@ -12,7 +12,8 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ops.activation import GeluForm, GeluOp
 from ge.dialects.graph.ops.binary import AddOp, DivOp, MulOp
-from ge.dialects.graph.ops.unary import ErfOp, TanhOp
+from ge.dialects.graph.ops.trigonometry import TanhOp
+from ge.dialects.graph.ops.unary import ErfOp
 from ge.lowering.matching import factors, is_polynomial, near, number_of, only, pair
 from ge.lowering.rewriting import Here, Rules, rewrite
 

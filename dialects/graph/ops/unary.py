@@ -213,62 +213,6 @@ class RoundOp(UnaryOp):
 
 
 @irdl_op_definition
-class SinOp(UnaryOp):
-    """
-    Sine.
-
-    ```mlir
-    %r = graph.sin %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
-    ```
-    """
-
-    name = "graph.sin"
-    ONNX: ClassVar = "Sin"
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.sin(x)
-
-
-@irdl_op_definition
-class CosOp(UnaryOp):
-    """
-    Cosine.
-
-    ```mlir
-    %r = graph.cos %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
-    ```
-    """
-
-    name = "graph.cos"
-    ONNX: ClassVar = "Cos"
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.cos(x)
-
-
-@irdl_op_definition
-class TanhOp(UnaryOp):
-    """
-    Hyperbolic tangent.
-
-    ```mlir
-    %r = graph.tanh %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
-    ```
-    """
-
-    name = "graph.tanh"
-    ONNX: ClassVar = "Tanh"
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        return np.tanh(x)
-
-
-@irdl_op_definition
 class ErfOp(UnaryOp):
     """
     The error function.
