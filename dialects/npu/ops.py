@@ -1,0 +1,187 @@
+"""The `npu` dialect's programs: tensors in device memory, calls of kernels, and instructions.
+
+There is one operation for each row of the instruction table, made from the row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import (
+    I64,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+)
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface, SymbolTable
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.npu.instr import Inst, Instr
+from ge.dialects.npu.isa import INSTRS
+from ge.dialects.npu.operands import Value
+from ge.dialects.npu.syntax import instance
+from ge.dialects.npu.tree import HbmType, IntsAttr
+
+
+@irdl_op_definition
+class ProgramOp(IRDLOperation):
+    """
+    A program for one machine: its tensors, its kernels, and the calls in order.
+
+    Once its instructions are emitted the calls have become the function `main`.
+    """
+
+    name = "npu.program"
+    target = prop_def(StringAttr)
+    cores = prop_def(IntegerAttr[I64])
+    native = prop_def(IntegerAttr[I64])
+    arena = opt_prop_def(IntsAttr)
+    """Bytes of the arena as planned, its lower bound, and without reuse."""
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolTable(), NoTerminator())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$target `cores` $cores `native` $native attr-dict-with-keyword $body"
+
+
+@irdl_op_definition
+class TensorOp(IRDLOperation):
+    """
+    A tensor in device memory: an `input`, an `output`, a `weight` or a `temp`.
+
+    `address` is its place in the arena once that is planned.
+    """
+
+    name = "npu.tensor"
+    role = prop_def(StringAttr)
+    label = opt_prop_def(StringAttr)
+    value = opt_prop_def(Attribute)
+    address = opt_prop_def(IntegerAttr[I64])
+    result = result_def(HbmType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$role attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class InvokeOp(IRDLOperation):
+    """
+    Run a kernel on tensors, each seen from an offset in elements on; the last `outs` are written.
+    """
+
+    name = "npu.invoke"
+    callee = prop_def(SymbolRefAttr)
+    outs = prop_def(IntegerAttr[I64])
+    offsets = prop_def(IntsAttr)
+    args = var_operand_def(HbmType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$callee $args `outs` $outs `offsets` $offsets attr-dict `:` type($args)"
+
+
+@irdl_op_definition
+class FunctionOp(IRDLOperation):
+    """A function that is no kernel: `main`."""
+
+    name = "npu.function"
+    sym_name = prop_def(SymbolNameConstraint())
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface(), NoTerminator())
+    assembly_format = "$sym_name attr-dict-with-keyword $body"
+
+
+@irdl_op_definition
+class LabelOp(IRDLOperation):
+    """A place in the code that a branch can name."""
+
+    name = "npu.label"
+    label = prop_def(StringAttr)
+    assembly_format = "$label attr-dict"
+
+
+@irdl_attr_definition
+class ArgsAttr(Data[tuple[Value, ...]]):
+    """The operands of an instruction; printed as part of it."""
+
+    name = "npu.args"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Value, ...]:
+        parser.raise_error("operands are written behind their instruction")
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+class InstOp(IRDLOperation):
+    """One instruction, written as in assembly."""
+
+    ROW: ClassVar[Instr]
+    args = prop_def(ArgsAttr)
+
+    @classmethod
+    def of(cls, *args: Value) -> InstOp:
+        """The operation; raises ValueError where the table forbids an operand."""
+        return cls.create(properties={"args": ArgsAttr(cls.ROW(*args).args)})
+
+    @property
+    def inst(self) -> Inst:
+        return Inst(self.ROW, self.args.data)
+
+    def verify_(self) -> None:
+        try:
+            self.ROW(*self.args.data)
+        except ValueError as e:
+            raise VerifyException(str(e)) from e
+
+    @classmethod
+    def parse(cls, parser: Parser) -> InstOp:
+        # The operands are the assembler's: read the rest of the line behind the name as text.
+        content = str(parser.lexer.input.content)
+        start = content.rindex(cls.name, 0, parser.pos) + len(cls.name)
+        line = content[start : content.find("\n", start)].partition("//")[0]
+        try:
+            args = instance(cls.ROW, line.strip()).args
+        except ValueError as e:
+            parser.raise_error(str(e), start, start + len(line.rstrip()))
+        parser._resume_from(start + len(line))
+        return cls.create(properties={"args": ArgsAttr(args)})
+
+    def print(self, printer: Printer) -> None:
+        if text := self.inst.operands_text():
+            printer.print_string(" " + text)
+
+
+def _define(row: Instr) -> type[InstOp]:
+    body: dict[str, Any] = {
+        "name": f"npu.{row.mnemonic}",
+        "ROW": row,
+        "__doc__": row.doc,
+        "__module__": __name__,
+        "__annotations__": {"ROW": ClassVar[Instr]},
+    }
+    return irdl_op_definition(type(f"{row.mnemonic}Op", (InstOp,), body))
+
+
+INST_OPS: dict[str, type[InstOp]] = {row.mnemonic: _define(row) for row in INSTRS.values()}
+
+PROGRAM_OPS: tuple[type[IRDLOperation], ...] = (
+    ProgramOp,
+    TensorOp,
+    InvokeOp,
+    FunctionOp,
+    LabelOp,
+)

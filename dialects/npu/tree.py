@@ -1,0 +1,357 @@
+"""Kernels before they are instructions: loops over tiles, buffers, and statements on buffers.
+
+A kernel has named dimensions. A loop cuts some of them into tiles; a buffer belongs to the loop it
+stands in and holds the box that its map spans there; a statement moves or computes what its
+buffers' maps give for the current tiles. Nothing has an address until it is allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
+
+from ge.dialects import dtypes
+from ge.dialects.dtypes import DType
+from ge.dialects.npu.axes import Axes, axes, text_of
+from ge.dialects.npu.places import SPACES, UNITS, Space, Unit
+
+Pairs = tuple[tuple[str, int], ...]
+
+
+@irdl_attr_definition
+class MapAttr(Data[Axes]):
+    """An affine map, as text: `#npu.map<"b, 2*y+ky-1">`."""
+
+    name = "npu.map"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Axes:
+        with parser.in_angle_brackets():
+            return axes(parser.parse_str_literal())
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(text_of(self.data))
+
+
+@irdl_attr_definition
+class PairsAttr(Data[Pairs]):
+    """Dimensions with a number each, in order: `#npu.dims<m = 128, n = 256>`."""
+
+    name = "npu.dims"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Pairs:
+        def pair() -> tuple[str, int]:
+            name = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            return name, parser.parse_integer()
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, pair))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(", ".join(f"{d} = {n}" for d, n in self.data))
+
+
+@irdl_attr_definition
+class IntsAttr(Data[tuple[int, ...]]):
+    """A list of integers: `#npu.ints<0, 64>`."""
+
+    name = "npu.ints"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
+        angle = parser.Delimiter.ANGLE
+        return tuple(parser.parse_comma_separated_list(angle, parser.parse_integer))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(", ".join(map(str, self.data)))
+
+
+@irdl_attr_definition
+class BufferType(ParametrizedAttribute, TypeAttribute):
+    """A place for a tile in one memory: `!npu.buffer<ub, f32>`."""
+
+    name = "npu.buffer"
+    space_name: StringAttr
+    element_name: StringAttr
+
+    @classmethod
+    def of(cls, space: Space, dtype: DType) -> BufferType:
+        return cls(StringAttr(space.value), StringAttr(dtype.name))
+
+    @property
+    def space(self) -> Space:
+        return SPACES[self.space_name.data]
+
+    @property
+    def dtype(self) -> DType:
+        return dtypes.BY_NAME[self.element_name.data]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            space = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            element = parser.parse_identifier()
+        if space not in SPACES or element not in dtypes.BY_NAME:
+            parser.raise_error(f"must be a memory and an element type, got {space}, {element}")
+        return StringAttr(space), StringAttr(element)
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.space_name.data}, {self.element_name.data}>")
+
+
+@irdl_attr_definition
+class HbmType(ParametrizedAttribute, TypeAttribute):
+    """A strided view of a tensor in device memory: `!npu.hbm<16x128xf16, [128, 1]>`."""
+
+    name = "npu.hbm"
+    shape_: IntsAttr
+    strides_: IntsAttr
+    element_name: StringAttr
+
+    @classmethod
+    def of(cls, shape: Sequence[int], strides: Sequence[int], dtype: DType) -> HbmType:
+        return cls(IntsAttr(tuple(shape)), IntsAttr(tuple(strides)), StringAttr(dtype.name))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.shape_.data
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.strides_.data
+
+    @property
+    def dtype(self) -> DType:
+        return dtypes.BY_NAME[self.element_name.data]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        def numbers() -> IntsAttr:
+            square = parser.Delimiter.SQUARE
+            return IntsAttr(tuple(parser.parse_comma_separated_list(square, parser.parse_integer)))
+
+        with parser.in_angle_brackets():
+            shape = numbers()
+            parser.parse_punctuation(",")
+            strides = numbers()
+            parser.parse_punctuation(",")
+            element = parser.parse_identifier()
+        if element not in dtypes.BY_NAME or len(shape.data) != len(strides.data):
+            parser.raise_error("must be a shape, as many strides, and an element type")
+        return shape, strides, StringAttr(element)
+
+    def print_parameters(self, printer: Printer) -> None:
+        shape, strides = list(self.shape), list(self.strides)
+        printer.print_string(f"<{shape}, {strides}, {self.element_name.data}>")
+
+
+class TreeOp(IRDLOperation):
+    """What all operations of a kernel's tree share: the stage it runs in when its loop is skewed."""
+
+    stage = opt_prop_def(IntegerAttr[I64])
+    irdl_options = (ParsePropInAttrDict(),)
+
+    @property
+    def stage_number(self) -> int:
+        return self.stage.value.data if self.stage else 0
+
+    def set_stage(self, stage: int) -> None:
+        if stage:
+            self.properties["stage"] = IntegerAttr(stage, i64)
+        else:
+            self.properties.pop("stage", None)
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """
+    One kernel. Its arguments are views of tensors in device memory.
+
+    As a tree it has `dims`; once its instructions are emitted it has none.
+    """
+
+    name = "npu.kernel"
+    sym_name = prop_def(SymbolNameConstraint())
+    kind = prop_def(StringAttr)
+    sources = prop_def(ArrayAttr[StringAttr])
+    dims = opt_prop_def(PairsAttr)
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface(), NoTerminator())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$sym_name $kind attr-dict-with-keyword $body"
+
+
+@irdl_op_definition
+class ForOp(TreeOp):
+    """
+    A loop over tiles of some dimensions, the last varying fastest.
+
+    With `cores` its iterations are dealt to the cores in turn.
+    """
+
+    name = "npu.for"
+    label = prop_def(StringAttr)
+    steps = prop_def(PairsAttr)
+    cores = opt_prop_def(UnitAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    assembly_format = "$label $steps attr-dict-with-keyword $body"
+
+
+@irdl_op_definition
+class BufferOp(TreeOp):
+    """
+    A buffer of the loop it stands in, with room for the box that `map` spans there.
+
+    `copies` boxes lie behind each other from `address` on; iterations use them in turn.
+    """
+
+    name = "npu.buffer"
+    label = prop_def(StringAttr)
+    map = prop_def(MapAttr)
+    copies = opt_prop_def(IntegerAttr[I64])
+    address = opt_prop_def(IntegerAttr[I64])
+    result = result_def(BufferType)
+    assembly_format = "$label $map attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class MoveOp(TreeOp):
+    """
+    Move a tile between two places; which instruction it is follows from the two memories.
+
+    A tensor in device memory is seen through `map`; what lies outside it is filled with `pad`.
+    """
+
+    name = "npu.move"
+    source = operand_def()
+    target = operand_def()
+    map = opt_prop_def(MapAttr)
+    pad = opt_prop_def(FloatAttr[Float64Type])
+    words = opt_prop_def(ArrayAttr[StringAttr])
+    assembly_format = "$source `to` $target attr-dict `:` type($source) `to` type($target)"
+
+
+@irdl_op_definition
+class MatrixOp(TreeOp):
+    """`acc += a . b`, summed over the dimensions `over`; the first step of them starts from zero."""
+
+    name = "npu.matrix"
+    acc = operand_def(BufferType)
+    a = operand_def(BufferType)
+    b = operand_def(BufferType)
+    over = prop_def(ArrayAttr[StringAttr])
+    assembly_format = (
+        "$acc `,` $a `,` $b `over` $over attr-dict `:` type($acc) `,` type($a) `,` type($b)"
+    )
+
+
+@irdl_op_definition
+class VectorOp(TreeOp):
+    """
+    One vector instruction on tiles.
+
+    `ins` are its tile operands in the instruction's order; `numbers` and `words` the others.
+    """
+
+    name = "npu.vector"
+    instr = prop_def(StringAttr)
+    out = operand_def(BufferType)
+    ins = var_operand_def(BufferType)
+    numbers = opt_prop_def(ArrayAttr[FloatAttr[Float64Type]])
+    words = opt_prop_def(ArrayAttr[StringAttr])
+    assembly_format = "$instr $out `from` $ins attr-dict `:` type($out) `from` type($ins)"
+
+
+class FlagOp(TreeOp):
+    """
+    A flag between two units.
+
+    In a loop its number is `base` plus the loop's iteration modulo `copies`, else `base`.
+    """
+
+    source_unit = prop_def(StringAttr)
+    target_unit = prop_def(StringAttr)
+    base = prop_def(IntegerAttr[I64])
+    copies = prop_def(IntegerAttr[I64])
+
+    @classmethod
+    def of(cls, source: Unit, target: Unit, base: int, copies: int, stage: int = 0) -> FlagOp:
+        """The flag operation between `source` and `target`."""
+        op = cls.create(
+            properties={
+                "source_unit": StringAttr(source.value),
+                "target_unit": StringAttr(target.value),
+                "base": IntegerAttr(base, i64),
+                "copies": IntegerAttr(copies, i64),
+            }
+        )
+        op.set_stage(stage)
+        return op
+
+    @property
+    def units(self) -> tuple[Unit, Unit]:
+        return UNITS[self.source_unit.data], UNITS[self.target_unit.data]
+
+
+@irdl_op_definition
+class SetOp(FlagOp):
+    """Raise a flag in the queue of its source."""
+
+    name = "npu.set"
+    assembly_format = "$source_unit `to` $target_unit `base` $base `copies` $copies attr-dict"
+
+
+@irdl_op_definition
+class WaitOp(FlagOp):
+    """Wait for a flag in the queue of its target."""
+
+    name = "npu.wait"
+    assembly_format = "$source_unit `to` $target_unit `base` $base `copies` $copies attr-dict"
+
+
+TREE_OPS: tuple[type[IRDLOperation], ...] = (
+    KernelOp,
+    ForOp,
+    BufferOp,
+    MoveOp,
+    MatrixOp,
+    VectorOp,
+    SetOp,
+    WaitOp,
+)
+TREE_ATTRS: tuple[type[Any], ...] = (MapAttr, PairsAttr, IntsAttr, BufferType, HbmType)

@@ -1,0 +1,340 @@
+"""From a description and a tiling to a kernel's tree: nest, placement of loads, chunk loops.
+
+The nest is common to all kernels: a loop over parallel tiles dealt to the cores, parallel loops
+inside it, a sequential loop if there is one. A matrix statement has loops of its own over what it
+sums; a vector statement has one that cuts its tile into chunks. A load stands in the outermost loop
+inside which what it brings does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, UnitAttr, f64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from ge.dialects.dtypes import DType
+from ge.dialects.npu.axes import Axes, identity
+from ge.dialects.npu.places import Space
+from ge.dialects.npu.tree import (
+    BufferOp,
+    BufferType,
+    ForOp,
+    HbmType,
+    KernelOp,
+    MapAttr,
+    MatrixOp,
+    MoveOp,
+    PairsAttr,
+    TreeOp,
+    VectorOp,
+)
+from ge.lowering.kernels.description import (
+    Description,
+    DimKind,
+    Matrix,
+    Operand,
+    Step,
+    Value,
+    Vector,
+)
+from ge.lowering.kernels.tiling import Tiling
+from ge.lowering.scopes import Scope, root
+
+Pairs = Sequence[tuple[str, int]]
+
+
+def build_tree(description: Description, tiling: Tiling, name: str, sources: Sequence[str]) -> KernelOp:
+    """The kernel `name` as a tree, without copies, addresses and flags."""
+    return _Builder(description, tiling, name, sources).kernel
+
+
+class _Builder:
+    def __init__(
+        self, description: Description, tiling: Tiling, name: str, sources: Sequence[str]
+    ) -> None:
+        self.description = description
+        self.tiling = tiling
+        self.values: dict[str, Value] = dict(description.values)
+        self.operands: dict[str, Operand] = {o.name: o for o in description.operands}
+        self.results: dict[str, Operand] = {o.name: o for o in description.results}
+        self.kernel = _kernel_op(description, name, sources)
+        self.root = root(self.kernel)
+        tensors = (*description.operands, *description.results)
+        self.args = {o.name: arg for o, arg in zip(tensors, self.kernel.body.block.args, strict=True)}
+        self.buffers: dict[str, BufferOp] = {}
+        self.homes: dict[BufferOp, Scope] = {}
+        self.loads: dict[tuple[str, Space, Scope], BufferOp] = {}
+        self.vectors = 0
+        self._build()
+
+    def _build(self) -> None:
+        d, tiling = self.description, self.tiling
+        tile = dict(tiling.block)
+        parallel = d.dims_with(DimKind.PARALLEL)
+        steps = [(dim, min(tile.get(dim, n), n)) for dim in parallel for n in (d.extents[dim],)]
+        top = self.loop(self.root, steps, "block", cores=True)
+        for dim, n in tiling.inner:
+            top = self.loop(top, [(dim, n)], f"inner_{dim}")
+        self.top = top
+        for statement in d.init:
+            self.vector(statement, top, 0)
+        main = top
+        for dim in d.dims_with(DimKind.SEQUENTIAL):
+            main = self.loop(top, [(dim, tiling.sequential)], "sequential")
+        for statement in d.body:
+            if isinstance(statement, Matrix):
+                self.matrix(statement, main)
+            else:
+                self.vector(statement, main, statement.stage)
+        for statement in d.final:
+            self.vector(statement, top, tiling.final_stage)
+        for statement in d.matrices:
+            if statement.out in self.results:
+                self.store(statement.out, main, tiling.final_stage)
+
+    # Placement
+
+    def put(self, scope: Scope, op: TreeOp, stage: int, before: Operation | None = None) -> None:
+        op.set_stage(stage)
+        if before is None:
+            scope.block.add_op(op)
+        else:
+            scope.block.insert_op_before(op, before)
+
+    def loop(
+        self, scope: Scope, steps: Pairs, label: str, *, stage: int = 0, cores: bool = False
+    ) -> Scope:
+        properties: dict[str, Attribute] = {
+            "label": StringAttr(label),
+            "steps": PairsAttr(tuple(steps)),
+        }
+        if cores:
+            properties["cores"] = UnitAttr()
+        loop = ForOp.create(properties=properties, regions=[Region(Block())])
+        self.put(scope, loop, stage)
+        return scope.enter(loop)
+
+    def buffer(self, label: str, axes: Axes, space: Space, dtype: DType, home: Scope) -> BufferOp:
+        op = BufferOp.create(
+            properties={"label": StringAttr(label), "map": MapAttr(axes)},
+            result_types=[BufferType.of(space, dtype)],
+        )
+        first = next((o for o in home.block.ops if not isinstance(o, BufferOp)), None)
+        self.put(home, op, 0, first)
+        self.homes[op] = home
+        return op
+
+    def hoist(self, scope: Scope, operand: Operand) -> tuple[Scope, Operation | None]:
+        """The outermost loop inside which the operand's region is the same, and what is below it."""
+        below: Operation | None = None
+        dims = set(operand.dims)
+        while scope.parent and not dims & scope.steps.keys():
+            if (operand.name, scope.label) in self.tiling.pinned:
+                break
+            below, scope = scope.op, scope.parent
+        return scope, below
+
+    def fetch(
+        self, operand: Operand, space: Space, use: Scope, stage: int, before: Operation | None
+    ) -> BufferOp:
+        """The buffer an operand is loaded into; one load serves all uses at the same place."""
+        home, below = self.hoist(use, operand)
+        if isinstance(below, TreeOp):
+            stage, before = below.stage_number, below
+        key = (operand.name, space, home)
+        if key not in self.loads:
+            buffer = self.buffer(
+                f"{operand.name}_{space}", operand.axes, space, operand.dtype, home
+            )
+            move = _move(self.args[operand.name], buffer.result, operand.axes, operand.pad)
+            self.put(home, move, stage, before)
+            self.loads[key] = buffer
+        return self.loads[key]
+
+    # Statements
+
+    def matrix(self, statement: Matrix, scope: Scope) -> None:
+        stage = statement.stage
+        value = self.values[statement.out]
+        acc = self.buffer(statement.out, identity(value.dims), Space.L0C, value.dtype, scope)
+        self.buffers[statement.out] = acc
+        whole = tuple((d, scope.sizes[d]) for d in statement.over)
+        nest = [scope]
+        for dim, step in self.tiling.nest(statement.out, whole):
+            if step < nest[-1].sizes[dim]:
+                label = f"{statement.out}_{dim}{step}"
+                outermost = nest[-1] is scope
+                nest.append(self.loop(nest[-1], [(dim, step)], label, stage=stage if outermost else 0))
+        rows = tuple(d for d in value.dims if d in self.dims_of(statement.a))
+        columns = tuple(d for d in value.dims if d not in rows)
+        a = self.side(statement, statement.a, Space.L0A, (*rows, *statement.over), nest)
+        b = self.side(statement, statement.b, Space.L0B, (*statement.over, *columns), nest)
+        product = MatrixOp.create(
+            operands=[acc.result, a.result, b.result],
+            properties={"over": _strings(statement.over)},
+        )
+        self.put(nest[-1], product, stage if nest[-1] is scope else 0)
+
+    def dims_of(self, name: str) -> tuple[str, ...]:
+        return self.operands[name].dims if name in self.operands else self.values[name].dims
+
+    def side(
+        self, statement: Matrix, name: str, space: Space, dims: tuple[str, ...], nest: list[Scope]
+    ) -> BufferOp:
+        """One side of a product in its memory: staged in `l1`, then cut into the nest's tiles."""
+        scope, inner = nest[0], nest[-1]
+        if name in self.operands:
+            want = dict(self.tiling.loads).get(name)
+            at = next((s for s in nest if s.label == want), scope)
+            below = nest[nest.index(at) + 1].op if at is not inner else None
+            stage = statement.stage if at is scope else 0
+            source = self.fetch(self.operands[name], Space.L1, at, stage, below)
+        else:
+            source = self.buffers[f"{name}@l1"]
+        used = set(self.dims_of(name))
+        home, before = inner, None
+        while home is not scope and home.parent and not used & home.steps.keys():
+            before, home = home.op, home.parent
+        dtype = source.result.type.dtype
+        tile = self.buffer(f"{name}_{space}", identity(dims), space, dtype, home)
+        move = _move(source.result, tile.result, None)
+        self.put(home, move, statement.stage if home is scope else 0, before)
+        return tile
+
+    def vector(self, statement: Vector, scope: Scope, stage: int) -> None:
+        number, self.vectors = self.vectors, self.vectors + 1
+        at = scope
+        chunk = dict(self.tiling.chunks).get(number)
+        if chunk and chunk[1] < scope.sizes[chunk[0]]:
+            at = self.loop(scope, [chunk], f"chunk{number}", stage=stage)
+        inside = stage if at is scope else 0
+        group = _Group(self, statement, scope, at, inside)
+        for over, steps in groupby(statement.steps, key=lambda s: s.over):
+            loop = at
+            for dim in over:
+                outermost = loop is at
+                loop = self.loop(loop, [(dim, 1)], f"{dim}1", stage=inside if outermost else 0)
+            for step in steps:
+                group.step(step, loop, inside if loop is at else 0)
+        for name in dict.fromkeys(s.out for s in statement.steps):
+            if name in self.results:
+                self.store(name, at, inside)
+            if any(name in (m.a, m.b) for m in self.description.matrices):
+                self.stage_in_l1(name, scope, at, inside)
+
+    def store(self, name: str, scope: Scope, stage: int) -> None:
+        result = self.results[name]
+        self.put(scope, _move(self.buffers[name].result, self.args[name], result.axes), stage)
+
+    def stage_in_l1(self, name: str, scope: Scope, at: Scope, stage: int) -> None:
+        """Hand a vector result over to the memory that the matrix unit reads."""
+        value = self.values[name]
+        staged = self.buffer(f"{name}_l1", identity(value.dims), Space.L1, value.dtype, scope)
+        self.buffers[f"{name}@l1"] = staged
+        self.put(at, _move(self.buffers[name].result, staged.result, None), stage)
+
+
+class _Group:
+    """The steps of one vector statement: where their operands come from and their results live."""
+
+    def __init__(
+        self, builder: _Builder, statement: Vector, scope: Scope, at: Scope, stage: int
+    ) -> None:
+        self.builder = builder
+        self.scope = scope
+        self.at = at
+        self.stage = stage
+        self.handed: dict[str, BufferOp] = {}
+        self.first: Operation | None = None
+        """The first operation that is no load: all loads of the group go before it."""
+        self.elsewhere = _names_used_outside(builder.description, statement)
+
+    def step(self, step: Step, loop: Scope, stage: int) -> None:
+        ins = [self.source(name) for name in step.ins]
+        out = self.target(step.out)
+        op = VectorOp.create(
+            operands=[out.result, *(b.result for b in ins)],
+            properties=_instr_properties(step),
+        )
+        self.builder.put(loop, op, stage)
+        if self.first is None:
+            self.first = op if loop is self.at else _below(loop, self.at)
+
+    def source(self, name: str) -> BufferOp:
+        b = self.builder
+        if name in b.operands:
+            return b.fetch(b.operands[name], Space.UB, self.at, self.stage, self.first)
+        buffer = b.buffers[name]
+        if buffer.result.type.space is not Space.L0C:
+            return buffer
+        if name not in self.handed:
+            dtype = buffer.result.type.dtype
+            chunk = b.buffer(f"{name}_ub", buffer.map.data, Space.UB, dtype, self.at)
+            b.put(self.at, _move(buffer.result, chunk.result, None), self.stage, self.first)
+            self.handed[name] = chunk
+        return self.handed[name]
+
+    def target(self, name: str) -> BufferOp:
+        b = self.builder
+        if name not in b.buffers:
+            carried = name in b.description.carried
+            home = b.top if carried else self.scope if name in self.elsewhere else self.at
+            value = b.values[name]
+            b.buffers[name] = b.buffer(name, identity(value.dims), Space.UB, value.dtype, home)
+        return b.buffers[name]
+
+
+def _below(loop: Scope, scope: Scope) -> Operation:
+    while loop.parent is not scope and loop.parent is not None:
+        loop = loop.parent
+    return loop.op
+
+
+def _names_used_outside(description: Description, statement: Vector) -> set[str]:
+    return {
+        name
+        for other in description.statements
+        if isinstance(other, Vector) and other is not statement
+        for step in other.steps
+        for name in (*step.ins, step.out)
+    }
+
+
+def _kernel_op(description: Description, name: str, sources: Sequence[str]) -> KernelOp:
+    tensors = (*description.operands, *description.results)
+    block = Block(arg_types=[HbmType.of(o.shape, o.strides, o.dtype) for o in tensors])
+    for arg, tensor in zip(block.args, tensors, strict=True):
+        arg.name_hint = tensor.name
+    return KernelOp.create(
+        properties={
+            "sym_name": StringAttr(name),
+            "kind": StringAttr(description.kind),
+            "sources": _strings(sources),
+            "dims": PairsAttr(tuple((d.name, d.extent) for d in description.dims)),
+        },
+        regions=[Region(block)],
+    )
+
+
+def _strings(words: Sequence[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(w) for w in words])
+
+
+def _move(source: SSAValue, target: SSAValue, axes: Axes | None, pad: float = 0.0) -> MoveOp:
+    properties: dict[str, Attribute] = {}
+    if axes is not None:
+        properties["map"] = MapAttr(axes)
+    if pad:
+        properties["pad"] = FloatAttr(pad, f64)
+    return MoveOp.create(operands=[source, target], properties=properties)
+
+
+def _instr_properties(step: Step) -> dict[str, Attribute]:
+    properties: dict[str, Attribute] = {"instr": StringAttr(step.instr)}
+    if step.numbers:
+        properties["numbers"] = ArrayAttr([FloatAttr(n, f64) for n in step.numbers])
+    if step.words:
+        properties["words"] = _strings(step.words)
+    return properties

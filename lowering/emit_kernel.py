@@ -1,0 +1,193 @@
+"""One kernel's tree as scalar code and instructions: counted loops, remainders, rotating copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.npu.operands import Name, Reg
+from ge.dialects.npu.tree import (
+    BufferOp,
+    FlagOp,
+    ForOp,
+    KernelOp,
+    MatrixOp,
+    MoveOp,
+    SetOp,
+    TreeOp,
+    VectorOp,
+)
+from ge.lowering.allocate_registers import allocate
+from ge.lowering.emit_statement import StatementWriter
+from ge.lowering.frames import Frame
+from ge.lowering.scalars import Line, Scalar, ScalarWriter, Virtual
+
+
+def emit(kernel: KernelOp, cores: int) -> list[Line]:
+    """The kernel's code. Its arguments come in registers x0, x1, ... in order."""
+    return _Emitter(kernel, cores).lines()
+
+
+@dataclass(frozen=True)
+class _Trips:
+    """How often a loop runs on this core, and how its iterations count in tiles."""
+
+    counts: list[Scalar]
+    """Tiles of each dimension of the loop."""
+    total: Scalar
+    mine: Scalar
+
+
+class _Emitter:
+    def __init__(self, kernel: KernelOp, cores: int) -> None:
+        self.kernel = kernel
+        self.cores = cores
+        self.out = ScalarWriter()
+        args = kernel.body.block.args
+        self.arguments: dict[SSAValue, Virtual] = {arg: self.out.register() for arg in args}
+        self.statements = StatementWriter(self.out, kernel, self.arguments)
+        self.bases: dict[ForOp, Virtual] = {}
+        self.core: Scalar = 0
+
+    def lines(self) -> list[Line]:
+        assert self.kernel.dims is not None
+        extents = {dim: (0, n) for dim, n in self.kernel.dims.data}
+        frame = Frame(self.kernel, None, extents, 0)
+        self.core = self.out.register()
+        self.out.emit("core", self.core)
+        for op in self.kernel.body.walk():
+            if isinstance(op, ForOp) and _rotates(op) and op.parent_op() is not self.kernel:
+                self.bases[op] = self.out.variable(0)
+        for child in self.kernel.body.block.ops:
+            self.child(child, frame)
+        self.out.emit("ret")
+        registers = {v: Reg(n) for n, v in enumerate(self.arguments.values())}
+        return allocate(self.out.lines, registers, f"kernel '{self.kernel.sym_name.data}'")
+
+    def child(self, op: Operation, frame: Frame) -> None:
+        if isinstance(op, ForOp):
+            self.loop(op, frame)
+        elif isinstance(op, FlagOp):
+            self.flag(op, frame)
+        elif isinstance(op, MoveOp | MatrixOp | VectorOp):
+            self.statements.write(op, frame)
+
+    def flag(self, op: FlagOp, frame: Frame) -> None:
+        turn = self.out.mod(frame.turn, op.copies.value.data)
+        number = self.out.add(turn, op.base.value.data)
+        self.out.emit("set_flag" if isinstance(op, SetOp) else "wait_flag", *op.units, number)
+
+    # Loops
+
+    def loop(self, op: ForOp, frame: Frame) -> None:
+        trips = self.trips(op, frame)
+        children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
+        stages = {c: c.stage_number if isinstance(c, TreeOp) else 0 for c in children}
+        most = max(stages.values(), default=0)
+        children.sort(key=stages.__getitem__)
+        passes = self.out.add(trips.mine, most)
+        if passes == 1:
+            self.iteration(op, frame, trips, children, stages, most, 0)
+        else:
+            self.counted(op, frame, trips, children, stages, most, passes)
+        if op in self.bases:
+            self.out.emit("add", self.bases[op], self.bases[op], trips.mine)
+
+    def counted(
+        self,
+        op: ForOp,
+        frame: Frame,
+        trips: _Trips,
+        children: list[Operation],
+        stages: dict[Operation, int],
+        most: int,
+        passes: Scalar,
+    ) -> None:
+        counter = self.out.variable(0)
+        end = self.out.label()
+        self.out.emit("loop", passes, Name(end))
+        with self.out.scope():
+            self.iteration(op, frame, trips, children, stages, most, counter)
+            self.out.emit("add", counter, counter, 1)
+        self.out.place(end)
+
+    def iteration(
+        self,
+        op: ForOp,
+        frame: Frame,
+        trips: _Trips,
+        children: list[Operation],
+        stages: dict[Operation, int],
+        most: int,
+        counter: Scalar,
+    ) -> None:
+        """One pass over the body: what is of stage s works on the iteration s before."""
+        for stage, group in groupby(children, stages.__getitem__):
+            with self.out.scope():
+                turn = self.out.sub(counter, stage)
+                skip = self.guard(turn, trips.mine, stage, most)
+                inner = self.frame(op, frame, trips, turn)
+                for child in group:
+                    self.child(child, inner)
+            if skip:
+                self.out.place(skip)
+
+    def guard(self, turn: Scalar, trips: Scalar, stage: int, most: int) -> str | None:
+        """Jump over a stage that has nothing to do yet, or nothing any more."""
+        if not most:
+            return None
+        inside: Scalar = 1
+        if stage:
+            inside = self.out.compute("sle", 0, turn)
+        if stage < most:
+            before_end = self.out.compute("slt", turn, trips)
+            inside = before_end if inside == 1 else self.out.compute("and", inside, before_end)
+        skip = self.out.label()
+        self.out.emit("bz", inside, Name(skip))
+        return skip
+
+    def trips(self, op: ForOp, frame: Frame) -> _Trips:
+        counts = [self.out.ceil_div(frame.at[dim][1], step) for dim, step in op.steps.data]
+        total = self.out.product(counts)
+        if op.cores is None:
+            return _Trips(counts, total, total)
+        ahead = self.out.sub(self.out.add(total, self.cores - 1), self.core)
+        return _Trips(counts, total, self.out.div(ahead, self.cores))
+
+    def frame(self, op: ForOp, outer: Frame, trips: _Trips, turn: Scalar) -> Frame:
+        """Where the tiles of iteration `turn` lie, and how large they are."""
+        out = self.out
+        index = turn
+        if op.cores is not None:
+            first = out.mul(turn, self.cores)
+            index = out.add(first, self.core)
+            self.say_share(trips.total, first)
+        at = dict(outer.at)
+        steps = list(zip(op.steps.data, trips.counts, strict=True))
+        for place, ((dim, step), count) in reversed(list(enumerate(steps))):
+            if count == 1:
+                continue
+            tile = index if place == 0 else out.mod(index, count)
+            index = index if place == 0 else out.div(index, count)
+            offset, size = outer.at[dim]
+            start = out.mul(tile, step)
+            even = isinstance(size, int) and size % step == 0
+            rest = step if even else out.min(out.sub(size, start), step)
+            at[dim] = (out.add(offset, start), rest)
+        base: Scalar = self.bases.get(op, 0)
+        return Frame(op, outer, at, out.add(turn, base) if base else turn)
+
+    def say_share(self, total: Scalar, first: Scalar) -> None:
+        """The clock wants to know how many cores work in this wave: the last one has fewer."""
+        left = self.out.sub(total, first)
+        self.out.emit("share", self.out.min(left, self.cores))
+
+
+def _rotates(op: ForOp) -> bool:
+    """Whether anything in the loop's body depends on how often it has run before."""
+    for child in op.body.block.ops:
+        if isinstance(child, BufferOp | FlagOp) and child.copies and child.copies.value.data > 1:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Kernels as descriptions: what a fused operation computes, before any loop exists."""

@@ -1,0 +1,137 @@
+"""A kernel's description: dimensions, operands seen through affine maps, and statements on tiles.
+
+One lowering (`build_tree`) turns any description into loops, buffers, moves and instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+from ge.dialects.dtypes import DType
+from ge.dialects.npu.axes import Axes, dims_of
+
+
+class DimKind(Enum):
+    """What the iterations of a dimension have to do with each other."""
+
+    PARALLEL = "parallel"
+    """Nothing: any order, any core."""
+    REDUCE = "reduce"
+    """They add up in the matrix unit."""
+    SEQUENTIAL = "sequential"
+    """Each continues where the one before stopped."""
+    WHOLE = "whole"
+    """A tile always spans all of them."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension of the kernel."""
+
+    name: str
+    extent: int
+    kind: DimKind
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of device memory: a strided view, and where each of its axes is read or written."""
+
+    name: str
+    axes: Axes
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+    pad: float = 0.0
+    """What a load finds outside the shape."""
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return dims_of(self.axes)
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.bytes
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tile that a statement makes: the dimensions it has, and its element type."""
+
+    dims: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Step:
+    """One vector instruction; `out` may be a value that exists already and is written in place."""
+
+    instr: str
+    out: str
+    ins: tuple[str, ...]
+    numbers: tuple[float, ...] = ()
+    words: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
+    """Dimensions that the step is repeated over, one place at a time."""
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Vector instructions that run one after the other on a tile."""
+
+    steps: tuple[Step, ...]
+    stage: int = 0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """`out += a . b`, summed over the dimensions `over`."""
+
+    out: str
+    a: str
+    b: str
+    over: tuple[str, ...]
+    stage: int = 0
+
+
+Statement = Vector | Matrix
+
+
+@dataclass(frozen=True)
+class Description:
+    """All that a kernel computes. Two equal descriptions are one kernel."""
+
+    kind: str
+    dims: tuple[Dim, ...]
+    operands: tuple[Operand, ...]
+    results: tuple[Operand, ...]
+    body: tuple[Statement, ...]
+    init: tuple[Vector, ...] = ()
+    final: tuple[Vector, ...] = ()
+    values: tuple[tuple[str, Value], ...] = ()
+    """Every tile by name: matrix results, carried values and what the vector steps make."""
+    carried: tuple[str, ...] = ()
+    """Values that live across the iterations of the sequential dimension."""
+
+    @property
+    def extents(self) -> dict[str, int]:
+        return {d.name: d.extent for d in self.dims}
+
+    def kind_of(self, dim: str) -> DimKind:
+        return next(d.kind for d in self.dims if d.name == dim)
+
+    def dims_with(self, kind: DimKind) -> tuple[str, ...]:
+        return tuple(d.name for d in self.dims if d.kind is kind)
+
+    @property
+    def statements(self) -> Iterator[Statement]:
+        yield from self.init
+        yield from self.body
+        yield from self.final
+
+    @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        return tuple(s for s in self.body if isinstance(s, Matrix))

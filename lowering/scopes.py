@@ -1,0 +1,85 @@
+"""Where the operations of a kernel's tree stand: loops above them, and sizes inside each loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation
+
+from ge.dialects.npu.places import Space
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp
+
+BUFFER_ALIGNMENT = 32
+
+
+@dataclass(eq=False)
+class Scope:
+    """A kernel or one of its loops."""
+
+    op: KernelOp | ForOp
+    parent: Scope | None
+    sizes: dict[str, int]
+    """The largest size that each dimension has inside."""
+
+    @property
+    def block(self) -> Block:
+        return self.op.body.block
+
+    @property
+    def label(self) -> str:
+        return self.op.label.data if isinstance(self.op, ForOp) else ""
+
+    @property
+    def steps(self) -> dict[str, int]:
+        return dict(self.op.steps.data) if isinstance(self.op, ForOp) else {}
+
+    @property
+    def path(self) -> list[Scope]:
+        """From the kernel down to this scope."""
+        return [*self.parent.path, self] if self.parent else [self]
+
+    def enter(self, loop: ForOp) -> Scope:
+        """The scope of a loop that stands in this one."""
+        sizes = dict(self.sizes)
+        for dim, tile in loop.steps.data:
+            sizes[dim] = min(tile, sizes[dim])
+        return Scope(loop, self, sizes)
+
+
+def root(kernel: KernelOp) -> Scope:
+    """The scope of a kernel that is a tree."""
+    if kernel.dims is None:
+        raise ValueError(f"kernel '{kernel.sym_name.data}' has no tree any more")
+    return Scope(kernel, None, dict(kernel.dims.data))
+
+
+def scopes(scope: Scope) -> Iterator[Scope]:
+    """The scope and all below it, outer ones first."""
+    yield scope
+    for op in scope.block.ops:
+        if isinstance(op, ForOp):
+            yield from scopes(scope.enter(op))
+
+
+def child_of(op: Operation, scope: Scope) -> Operation:
+    """The operation directly in `scope` that holds `op`."""
+    at = op
+    while at.parent is not scope.block:
+        above = at.parent_op()
+        if above is None:
+            raise ValueError("operation stands outside the scope")
+        at = above
+    return at
+
+
+def bytes_of(buffer: BufferOp, sizes: dict[str, int]) -> int:
+    """Bytes of one copy of a buffer whose scope has these sizes."""
+    n = buffer.result.type.dtype.bytes
+    for axis in buffer.map.data:
+        n *= axis.extent(sizes)
+    return -(-n // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
+
+
+def space_of(buffer: BufferOp) -> Space:
+    return buffer.result.type.space
