@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_type_hints
 
-from ge.dialects.npu.operands import DimsKind, Kind, OperandError, Value
+from ge.dialects.npu.operands import DimsKind, Kind, OperandError, Value, written
 from ge.dialects.npu.places import Unit
 
 OPCODE_BITS = 10
@@ -61,7 +61,9 @@ class Instr:
             try:
                 values.append(value := kind.read(args[index]))
             except ValueError:
-                message = f"'{name}' of '{self.mnemonic}' must be {kind.what}, got {args[index]}"
+                message = (
+                    f"'{name}' of '{self.mnemonic}' must be {kind.what}, got {written(args[index])}"
+                )
                 raise OperandError(index, message) from None
             if isinstance(kind, DimsKind):
                 rank = rank or len(value)
@@ -91,9 +93,14 @@ class Instr:
     def default(self, name: str, given: dict[str, Value]) -> Value:
         """The value of operand `name` when it is left out."""
         value = self.defaults[name]
-        if isinstance(self.operands[name], DimsKind):
-            return tuple(value) * len(given.get("size", (0,)))
+        size = given.get("size")
+        if isinstance(self.operands[name], DimsKind) and isinstance(size, tuple):
+            return tuple(value) * len(size)
         return value
+
+    def is_keyed(self, name: str) -> bool:
+        """Whether operand `name` is written `name=value`."""
+        return self.operands[name].keyed or name in self.defaults
 
 
 class Inst(NamedTuple):
@@ -111,11 +118,11 @@ class Inst(NamedTuple):
         named = self.named()
         parts = []
         for name, kind in self.instr.operands.items():
-            value = named[name]
-            if name in self.instr.defaults and value == self.instr.default(name, named):
+            text = kind.text(named[name])
+            # Texts are compared because -0.0 equals 0.0 but has other bits.
+            if name in self.instr.defaults and text == kind.text(self.instr.default(name, named)):
                 continue
-            text = kind.text(value)
-            parts.append(f"{name}={text}" if kind.keyed or name in self.instr.defaults else text)
+            parts.append(f"{name}={text}" if self.instr.is_keyed(name) else text)
         return ", ".join(parts)
 
     def __str__(self) -> str:

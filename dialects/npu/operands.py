@@ -6,6 +6,7 @@ turns one into the operand it stands for, or says what must stand there instead.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -65,6 +66,11 @@ class Addr(NamedTuple):
 Number = int | Reg
 Value = Any
 """Reg, int, float, Addr, Sym, Name, a tuple of numbers, or a member of an enumeration."""
+
+
+def written(value: Value) -> str:
+    """A syntactic value as assembly writes it, for messages."""
+    return f"[{','.join(map(str, value))}]" if type(value) is tuple else str(value)
 
 
 class OperandError(ValueError):
@@ -204,6 +210,8 @@ class RealKind:
         return repr(value)
 
     def encode(self, value: float) -> tuple[int, int]:
+        if value != value:
+            value = math.nan  # One nan: text has no word for its sign and payload.
         return int.from_bytes(struct.pack("<d", value), "little"), 64
 
     def decode(self, word: int, at: int) -> tuple[float, int]:
