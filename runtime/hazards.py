@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from ge.dialects.npu.places import Space
 from ge.runtime.machine import Layout
-from ge.runtime.overlap import touch
 from ge.runtime.shared_memory import GmAccess, SharedHistory
-from ge.timing.listener import Flag, Listener
+from ge.runtime.tile_history import TileHistory
+from ge.timing.listener import Flag, Listener, flag_name
 from ge.timing.steps import QUEUES, SCALAR, Code, Registers, Step
 
 Vector = tuple[int, ...]
@@ -53,64 +53,6 @@ class Findings:
         return f"core {core} {QUEUES[queue]} {self._code.text(index)}{kind}"
 
 
-class _Tile:
-    """Bytes of one memory that were accessed in one way, and who did that last."""
-
-    __slots__ = ("high", "layout", "low", "near", "reads", "writes")
-
-    def __init__(self, offset: int, layout: Layout) -> None:
-        self.layout = layout
-        self.low = offset + layout.low
-        self.high = offset + layout.high
-        self.reads: dict[int, tuple[int, int]] = {}
-        """Event and instruction of the last read by each queue: earlier ones are ordered by it."""
-        self.writes: dict[int, tuple[int, int]] = {}
-        self.near: list[_Tile] = []
-        """Tiles that share bytes with this one, itself included."""
-
-    def touches(self, other: _Tile) -> bool:
-        if other.low >= self.high or self.low >= other.high:
-            return False
-        return touch(other.low - self.low, self.layout.pattern, other.layout.pattern)
-
-
-class _Chip:
-    """The tiles of one on-chip memory."""
-
-    def __init__(self) -> None:
-        self.tiles: dict[tuple[int, Layout], _Tile] = {}
-
-    def tile(self, offset: int, layout: Layout) -> _Tile:
-        found = self.tiles.get((offset, layout))
-        if found is None:
-            found = _Tile(offset, layout)
-            for other in self.tiles.values():
-                if found.touches(other):
-                    found.near.append(other)
-                    other.near.append(found)
-            found.near.append(found)
-            self.tiles[offset, layout] = found
-        return found
-
-    def forget(self, seen: Vector) -> None:
-        """Drop what `seen` has seen: all that follows is ordered behind it."""
-        kept = {key: tile for key, tile in self.tiles.items() if _unseen(tile, seen)}
-        if len(kept) == len(self.tiles):
-            return
-        alive = set(map(id, kept.values()))
-        for tile in kept.values():
-            tile.near = [other for other in tile.near if id(other) in alive]
-        self.tiles = kept
-
-
-def _unseen(tile: _Tile, seen: Vector) -> bool:
-    return any(
-        event > seen[queue]
-        for accesses in (tile.reads, tile.writes)
-        for queue, (event, _) in accesses.items()
-    )
-
-
 class HazardChecker(Listener):
     """Checks one core; the device memory's history is shared by all cores."""
 
@@ -128,7 +70,7 @@ class HazardChecker(Listener):
         self._cleared: dict[Flag, tuple[int, int, int]] = {}
         """Queue, event and instruction of the last wait for a flag."""
         self._arrivals: dict[int, list[int]] = {}
-        self._chips: dict[Space, _Chip] = {space: _Chip() for space in Space}
+        self._histories = {space: TileHistory() for space in Space}
         self._arrived = 0
         self._met = 0
         self._queue = SCALAR
@@ -164,8 +106,8 @@ class HazardChecker(Listener):
     def drain(self) -> None:
         for vector in self._vectors:
             self._see(vector)
-        for chip in self._chips.values():
-            chip.tiles.clear()
+        for history in self._histories.values():
+            history.clear()
 
     def arrive(self, number: int) -> None:
         self._arrived = number
@@ -178,60 +120,37 @@ class HazardChecker(Listener):
         self._met = number
         arrival = tuple(self._arrivals.pop(number))
         self._see(arrival)
-        for chip in self._chips.values():
-            chip.forget(arrival)
+        for history in self._histories.values():
+            history.forget(arrival)
         self._shared.passed(self._core, number)
 
     def halt(self) -> None:
         for flag, (_, index) in self._flags.items():
             at = (self._core, SCALAR, index)
-            why = f"flag {flag[0]} -> {flag[1]} {flag[2]} is set and nobody waits for it"
+            why = f"flag {flag_name(flag)} is set and nobody waits for it"
             self._findings.add(at, at, why)
         self._shared.passed(self._core, None)
 
     def access(self, space: Space, offset: int, layout: Layout, write: bool) -> None:
         """Compare an access of the instruction being executed with those before it."""
         queue = self._queue
-        if space is Space.GM:
-            self._shared.add(
-                GmAccess(
-                    offset + layout.low,
-                    offset + layout.high,
-                    write,
-                    (self._core, queue, self._index),
-                    self._events[queue],
-                    tuple(self._vectors[queue]),
-                    layout.pattern,
-                ),
-                self._met,
-                self._arrived,
-            )
-            return
-        tile = self._chips[space].tile(offset, layout)
+        history = self._histories[space]
+        tile = history.tile(offset, layout, write)
+        vector = self._vectors[queue]
         for other in tile.near:
-            if other.writes:
-                self._compare(space, tile, other, other.writes, "written")
-            if write and other.reads:
-                self._compare(space, tile, other, other.reads, "read")
-        (tile.writes if write else tile.reads)[queue] = self._events[queue], self._index
-
-    def _compare(
-        self,
-        space: Space,
-        tile: _Tile,
-        other: _Tile,
-        accesses: dict[int, tuple[int, int]],
-        done: str,
-    ) -> None:
-        vector = self._vectors[self._queue]
-        for queue, (event, index) in accesses.items():
-            if vector[queue] < event:
-                low, high = max(tile.low, other.low), min(tile.high, other.high)
-                self._findings.add(
-                    (self._core, queue, index),
-                    (self._core, self._queue, self._index),
-                    f"bytes {done} in {space}[{low:#x}..{high:#x})",
-                )
+            for earlier, (event, index) in other.last.items():
+                if vector[earlier] < event:
+                    low, high = max(tile.low, other.low), min(tile.high, other.high)
+                    self._findings.add(
+                        (self._core, earlier, index),
+                        (self._core, queue, self._index),
+                        f"bytes in {space}[{low:#x}..{high:#x})",
+                    )
+        tile.last[queue] = self._events[queue], self._index
+        if space is Space.GM:
+            access = GmAccess(tile.low, tile.high, write, self._core, layout.pattern)
+            who = (self._core, queue, self._index)
+            self._shared.add(access, who, self._met, self._arrived)
 
     def _event(self, queue: int, index: int, ticket: tuple[int, Vector]) -> None:
         vector = self._vectors[queue]

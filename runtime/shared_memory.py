@@ -24,9 +24,7 @@ class GmAccess(NamedTuple):
     low: int
     high: int
     write: bool
-    who: Who
-    event: int
-    seen: tuple[int, ...]
+    core: int
     pattern: Pattern
 
 
@@ -36,14 +34,12 @@ class SharedHistory:
     def __init__(self, cores: int, report: Callable[[Who, Who, str], None]) -> None:
         self._report = report
         self._passed = [0] * cores
-        self._epochs: defaultdict[int, list[GmAccess]] = defaultdict(list)
+        self._epochs: defaultdict[int, dict[GmAccess, Who]] = defaultdict(dict)
 
-    def add(self, access: GmAccess, met: int, arrived: int) -> None:
+    def add(self, access: GmAccess, who: Who, met: int, arrived: int) -> None:
         """Note an access made after meeting `met` and arrival `arrived`."""
-        self._epochs[met].append(access)
-        if arrived > met:
-            for epoch in range(met + 1, arrived + 1):
-                self._epochs[epoch].append(access)
+        for epoch in range(met, arrived + 1):
+            self._epochs[epoch][access] = who
 
     def passed(self, core: int, meeting: int | None) -> None:
         """A core has passed a meeting, or ended; compare the epochs that are over by that."""
@@ -52,7 +48,7 @@ class SharedHistory:
         for epoch in sorted(e for e in self._epochs if e < over):
             self._compare(self._epochs.pop(epoch))
 
-    def _compare(self, accesses: list[GmAccess]) -> None:
+    def _compare(self, accesses: dict[GmAccess, Who]) -> None:
         writes = sorted((a for a in accesses if a.write), key=_low)
         bounds = _union(writes)
         starts = [low for low, _ in bounds]
@@ -61,33 +57,25 @@ class SharedHistory:
         open_reads: list[GmAccess] = []
         for access in sorted(writes + reads, key=_low):
             open_writes = [a for a in open_writes if a.high > access.low]
-            self._against(access, open_writes)
+            against = open_writes
             if access.write:
                 open_reads = [a for a in open_reads if a.high > access.low]
-                self._against(access, open_reads)
+                against = open_writes + open_reads
+            for other in against:
+                if other.core != access.core and touch(
+                    access.low - other.low, other.pattern, access.pattern
+                ):
+                    self._found(access, other, accesses)
             (open_writes if access.write else open_reads).append(access)
 
-    def _against(self, access: GmAccess, others: list[GmAccess]) -> None:
-        for other in others:
-            if not _ordered(access, other) and touch(
-                access.low - other.low, other.pattern, access.pattern
-            ):
-                first, second = sorted((access, other), key=lambda a: (a.who[0], a.event))
-                low, high = max(access.low, other.low), min(access.high, other.high)
-                done = "written" if first.write else "read"
-                self._report(first.who, second.who, f"bytes {done} in gm[{low:#x}..{high:#x})")
+    def _found(self, access: GmAccess, other: GmAccess, by: dict[GmAccess, Who]) -> None:
+        first, second = sorted((access, other), key=lambda a: a.core)
+        low, high = max(access.low, other.low), min(access.high, other.high)
+        self._report(by[first], by[second], f"bytes in gm[{low:#x}..{high:#x})")
 
 
 def _low(access: GmAccess) -> int:
     return access.low
-
-
-def _ordered(a: GmAccess, b: GmAccess) -> bool:
-    """Whether one of two accesses of an epoch has seen the other."""
-    if a.who[0] != b.who[0]:
-        return False
-    unit_a, unit_b = a.who[1], b.who[1]
-    return unit_a == unit_b or b.seen[unit_a] >= a.event or a.seen[unit_b] >= b.event
 
 
 def _union(writes: list[GmAccess]) -> list[tuple[int, int]]:

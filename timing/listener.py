@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from ge.dialects.npu.isa.sync import FLAGS
 from ge.dialects.npu.places import Unit
-from ge.timing.steps import Registers, Step
+from ge.timing.steps import NUMBER, QUEUES, Registers, Step
 
-Flag = tuple[Unit, Unit, int]
-"""Source, target, number."""
+Flag = int
+"""Source, target and number of a flag, packed by `pack_flag`."""
+
+
+def pack_flag(source: Unit, target: Unit, flag: int) -> Flag:
+    """One number for a flag, that is quick to look up."""
+    return (NUMBER[source] * len(QUEUES) + NUMBER[target]) * FLAGS + flag
+
+
+def unpack_flag(flag: Flag) -> tuple[Unit, Unit, int]:
+    """Source, target and number of a flag."""
+    units, number = divmod(flag, FLAGS)
+    source, target = divmod(units, len(QUEUES))
+    return QUEUES[source], QUEUES[target], number
+
+
+def flag_name(flag: Flag) -> str:
+    """A flag for messages: `mte2 -> v 0`."""
+    source, target, number = unpack_flag(flag)
+    return f"{source} -> {target} {number}"
 
 
 class Listener:

@@ -15,7 +15,7 @@ from ge.dialects.diagnostics import CheckFailed
 from ge.dialects.npu.isa.sync import FLAGS
 from ge.dialects.npu.operands import REGISTERS, Reg
 from ge.dialects.npu.places import Unit
-from ge.timing.listener import Flag, Listener
+from ge.timing.listener import Flag, Listener, flag_name, pack_flag, unpack_flag
 from ge.timing.steps import QUEUES, SCALAR, Code, Registers, Step, queues
 
 BUDGET = 1 << 40
@@ -206,17 +206,18 @@ class Core:
             listener.work(step, ticket)
 
     def signal(self, source: Unit, target: Unit, flag: int) -> None:
-        self._put(self._queue_of[source], self._signal, self._step(), (source, target, flag), None)
+        key = self._flag(source, target, flag)
+        self._put(self._queue_of[source], self._signal, self._step(), key, None)
 
     def _signal(self, step: Step, queue: int, flag: Flag, tickets: list[Any]) -> None:
         if flag in self._raised:
-            raise self.fault(f"flag {_name(flag)} must not be set twice", step.index)
+            raise self.fault(f"flag {flag_name(flag)} must not be set twice", step.index)
         self._raised.add(flag)
         for listener, ticket in zip(self.listeners, tickets, strict=True):
             listener.signal(step, queue, flag, ticket)
 
     def wait(self, source: Unit, target: Unit, flag: int) -> None:
-        key = (source, target, flag)
+        key = self._flag(source, target, flag)
         queue = self._queue_of[target]
         self._put(queue, self._wait, self._step(), key, key)
         if queue == SCALAR and self._pending[SCALAR]:
@@ -226,6 +227,11 @@ class Core:
         self._raised.remove(flag)
         for listener, ticket in zip(self.listeners, tickets, strict=True):
             listener.wait(step, queue, flag, ticket)
+
+    def _flag(self, source: Unit, target: Unit, flag: int) -> Flag:
+        if not 0 <= flag < FLAGS:
+            raise self.fault(f"a flag must be 0 to {FLAGS - 1}, got {flag}")
+        return pack_flag(source, target, flag)
 
     def _step(self) -> Step:
         return self.code.steps[self.place - 1]
@@ -239,8 +245,6 @@ class Core:
         needs: Flag | None,
     ) -> None:
         """Append to a queue, and execute what can be."""
-        if flag is not None and not 0 <= flag[2] < FLAGS:
-            raise self.fault(f"a flag must be 0 to {FLAGS - 1}, got {flag[2]}", step.index)
         pending = self._pending[queue]
         waiting = len(pending)
         if waiting >= self._depth:
@@ -319,9 +323,10 @@ class Core:
             if pending and (flag := pending[0][4]) is not None:
                 step = pending[0][1]
                 assert step is not None
+                source, target, _ = unpack_flag(flag)
                 ends.append(
-                    f"{flag[1]} waits at {self.code.text(step.index)} for flag {_name(flag)}, "
-                    f"and {self._state_of(flag[0], queue)}"
+                    f"{target} waits at {self.code.text(step.index)} for flag {flag_name(flag)}, "
+                    f"and {self._state_of(source, queue)}"
                 )
         return CheckFailed(f"deadlock: {'; '.join(ends)}", f"core {self.core}")
 
@@ -332,10 +337,6 @@ class Core:
         if not pending or pending[0][1] is None:
             return f"{unit} has nothing left that sets it"
         return f"{unit} itself waits at {self.code.text(pending[0][1].index)}"
-
-
-def _name(flag: Flag) -> str:
-    return f"{flag[0]} -> {flag[1]} {flag[2]}"
 
 
 def walk(cores: Sequence[Core], progress: Callable[[int], None] | None = None) -> None:
