@@ -42,7 +42,7 @@ class Findings:
 
     def add(self, first: tuple[int, int, int], second: tuple[int, int, int], why: str) -> None:
         """`first` and `second` are core, queue and instruction."""
-        key = (first[2], second[2], why.partition("[")[0])
+        key = (min(first[2], second[2]), max(first[2], second[2]), why.partition("[")[0])
         if key not in self._seen:
             self._seen.add(key)
             self.hazards.append(Hazard(self._text(*first), self._text(*second), why))
