@@ -118,8 +118,8 @@ class _ToLine(Transformer[Token, Line]):
 
     def address(self, space: Token, *place: Token) -> _At:
         if space not in SPACES:
-            hint = did_you_mean(space, SPACES)
-            raise ColumnMistake(_column(space), f"unknown memory '{space}'{hint}")
+            known = ", ".join(SPACES)
+            raise ColumnMistake(_column(space), f"unknown memory '{space}'; known: {known}")
         base: Reg | None = None
         if place[0].type == "REG":
             base = asm_lines.register(place[0])

@@ -154,6 +154,8 @@ def _program(file: elf.File) -> Program:
             labels[s.name] = places[s.value]
     program = read_manifest(file.note(), bytes(file.section(".ge.srcmap").data), places)
     program.code, program.labels = code, labels
+    if [s.name for s in symbols if s.section != ".text"] != list(area_bytes(program)):
+        raise elf.ElfError("symbols must be functions and the areas of the signature")
     _name_targets(program, places)
     _fill_symbols(program, places, file.relocations(symbols))
     _fill_weights(program, file)

@@ -57,7 +57,11 @@ def _tensor(op: str, tensor: Tensor) -> str:
 
 
 def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """A JSON literal that shows what can be shown; control characters of any kind are escaped."""
+    literal = json.dumps(text, ensure_ascii=False)
+    if literal.isprintable():
+        return literal
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in literal)
 
 
 def _code(program: Program) -> Iterator[str]:

@@ -1,0 +1,43 @@
+"""`ge-as`: assembly text to an object file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from ge.tools.console import read_text, run_tool, write_output
+
+EXAMPLE = """example:
+  ge-compile model.onnx --emit asm -o model.s && ge-as model.s -o model.o && ge-run model.o"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The tool; its exit status."""
+    return run_tool(_assemble, argv)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ge-as",
+        description="Assemble NPU assembly (docs/isa.md) to an ELF object file.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE.s", type=Path, help="assembly text")
+    parser.add_argument(
+        "-o", dest="output", metavar="OUT.o", type=Path, help="object file; default: FILE.o"
+    )
+    return parser
+
+
+def _assemble(argv: Sequence[str]) -> None:
+    options = _parser().parse_args(argv)
+    from ge.codegen.objects import write_object
+    from ge.codegen.parse_asm import parse_asm
+    from ge.dialects.weights_file import WeightsFolder
+
+    text = read_text(options.file)
+    program = parse_asm(text, str(options.file), WeightsFolder(options.file.parent))
+    data = write_object(program)
+    write_output(options.output or options.file.with_suffix(".o"), lambda p: p.write_bytes(data))
