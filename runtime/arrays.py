@@ -22,7 +22,10 @@ RANDOM_INTEGERS = 8
 
 
 def random_input(tensor: Tensor, seed: int) -> Array:
-    """Values for an input, the same for the same name and seed: normal, 0 to 7, or true or false."""
+    """Values for an input, the same for the same name and seed.
+
+    Floats are normal, integers 0 to 7, bools either.
+    """
     rng = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
     if tensor.dtype.is_float:
         return np.asarray(rng.standard_normal(tensor.shape)).astype(tensor.dtype.numpy)

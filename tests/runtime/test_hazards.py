@@ -23,7 +23,7 @@ def flag(source: str, target: str, number: int = 0) -> str:
     return f"set_flag {source}, {target}, {number}\n wait_flag {source}, {target}, {number}\n"
 
 
-def test_a_missing_flag_is_found():
+def test_a_missing_flag_is_found() -> None:
     (found,) = hazards(LOAD + USE)
     assert "core 0 mte2v 'ld.ub ub[0x0], gm[x2]" in found.first
     assert "(main+1)" in found.first
@@ -32,37 +32,37 @@ def test_a_missing_flag_is_found():
     assert found.why == "bytes in ub[0x0..0x100)"
 
 
-def test_a_pair_of_instructions_is_reported_once():
+def test_a_pair_of_instructions_is_reported_once() -> None:
     loop = f"loop 5, .Le\n {LOAD}{USE} .Le: halt"
     # The addition reads what the load writes, and the next load overwrites it.
     assert len(hazards(loop)) == 1
 
 
 @pytest.mark.parametrize("order", [flag("mte2v", "v"), "barrier\n", "sync.arrive\n sync.wait\n"])
-def test_what_is_ordered_is_not_reported(order):
+def test_what_is_ordered_is_not_reported(order: str) -> None:
     assert hazards(LOAD + order + USE) == ()
 
 
-def test_order_passes_through_other_units():
+def test_order_passes_through_other_units() -> None:
     there = flag("mte2v", "v") + flag("v", "mte3")
     overwrite = "st.l1 l1[0], ub[0], size=[64], ds=[1], ss=[1], f32\n"
     assert hazards(LOAD + there + overwrite) == ()
     assert len(hazards(LOAD + flag("v", "mte3") + overwrite)) == 1
 
 
-def test_a_wait_before_its_set_orders_too():
+def test_a_wait_before_its_set_orders_too() -> None:
     body = f"wait_flag mte2v, v, 0\n {USE} {LOAD} set_flag mte2v, v, 0\n"
     assert hazards(body) == ()
 
 
-def test_reading_twice_is_no_hazard_but_overwriting_is():
+def test_reading_twice_is_no_hazard_but_overwriting_is() -> None:
     other = "st.l1 l1[0], ub[0x400], size=[64], ds=[1], ss=[1], f32\n"
     reader = "vadd ub[0x800], ub[0x400], ub[0x400], size=[64], ds=[1], sa=[1], sb=[1], f32\n"
     assert hazards(other + reader) == ()
     assert len(hazards(other + USE)) == 1
 
 
-def test_a_scalar_load_must_wait_for_the_store():
+def test_a_scalar_load_must_wait_for_the_store() -> None:
     load = "lds x3, gm[x2], i32\n"
     assert len(hazards("la x2, arena\n" + STORE + load)) == 1
     assert hazards("la x2, arena\n" + STORE + "barrier\n" + load) == ()
@@ -79,7 +79,7 @@ COLUMNS = """
 """
 
 
-def test_columns_of_two_cores_do_not_meet():
+def test_columns_of_two_cores_do_not_meet() -> None:
     assert hazards(COLUMNS.format(step=32), cores=2) == ()
     found = hazards(COLUMNS.format(step=16), cores=2)
     assert len(found) == 1
@@ -87,7 +87,7 @@ def test_columns_of_two_cores_do_not_meet():
     assert found[0].second.startswith("core 1 mte3")
 
 
-def test_cores_are_ordered_by_meetings_only():
+def test_cores_are_ordered_by_meetings_only() -> None:
     write = "core x1\n mul x3, x1, 256\n la x2, arena\n add x4, x2, x3\n" + STORE.replace(
         "x2", "x4"
     )
@@ -100,7 +100,7 @@ def test_cores_are_ordered_by_meetings_only():
     assert hazards(write + "launch\n" + read, cores=2) == ()
 
 
-def test_between_arrive_and_wait_both_sides_count():
+def test_between_arrive_and_wait_both_sides_count() -> None:
     own = "core x1\n mul x3, x1, 256\n la x2, arena\n add x4, x2, x3\n"
     store = STORE.replace("x2", "x4")
     load = "sub x5, x2, x3\n add x5, x5, 256\n" + LOAD.replace("la x2, arena", "").replace(
@@ -111,12 +111,12 @@ def test_between_arrive_and_wait_both_sides_count():
     assert hazards(own + "sync.arrive\n" + store + "sync.wait\n" + load, cores=2)
 
 
-def test_flags_left_set_are_reported():
+def test_flags_left_set_are_reported() -> None:
     (found,) = hazards("set_flag mte2, m, 5")
     assert found.why == "flag mte2 -> m 5 is set and nobody waits for it"
 
 
-def test_setting_a_flag_needs_an_order_behind_its_last_wait():
+def test_setting_a_flag_needs_an_order_behind_its_last_wait() -> None:
     pair = flag("mte2", "m")
     (found,) = hazards(pair + pair)
     assert found.why == "the flag may still be set when it is set again"
@@ -124,7 +124,7 @@ def test_setting_a_flag_needs_an_order_behind_its_last_wait():
     assert hazards(pair + back + pair) == ()
 
 
-def test_setting_a_set_flag_is_a_fault():
+def test_setting_a_set_flag_is_a_fault() -> None:
     with pytest.raises(
         CheckFailed, match=r"core 0: 'set_flag mte2, m, 0' \(main\+1\): error: flag"
     ):
@@ -154,7 +154,7 @@ PIPELINE = f"""
 
 
 @pytest.mark.parametrize("pair", ["v, mte2v", "mte2v, v", "mte3, v", "v, mte3"])
-def test_each_flag_pair_of_a_pipeline_matters(pair):
+def test_each_flag_pair_of_a_pipeline_matters(pair: str) -> None:
     lines = [line for line in PIPELINE.split("\n") if f"_flag {pair}," not in line]
     assert hazards(PIPELINE) == ()
     assert hazards("\n".join(lines))
@@ -172,7 +172,7 @@ def some_pattern(rng: random.Random) -> tuple[Pattern, set[int]]:
     return Pattern.of(run, size, strides), bytes_of
 
 
-def test_overlap_is_exact():
+def test_overlap_is_exact() -> None:
     rng = random.Random(7)
     seen = {True: 0, False: 0}
     for _ in range(4000):

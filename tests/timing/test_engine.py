@@ -34,7 +34,7 @@ def spans(body: str, target: str = "tiny") -> dict[str, list[Span]]:
     return found
 
 
-def test_one_load_costs_the_formula():
+def test_one_load_costs_the_formula() -> None:
     # rows * row = 8 * 5.27 is less than bytes / rate = 8192 / 126; issue is less than both.
     stats = timed("la x2, arena\n ld.ub ub[0], gm[x2], size=[8,256], strides=[256,1], f32")
     busy, latency = -(-8192 // 126), 534
@@ -43,7 +43,7 @@ def test_one_load_costs_the_formula():
     assert stats.cycles == START + 2 + 2 + busy + latency
 
 
-def test_a_hit_is_sooner_than_a_miss():
+def test_a_hit_is_sooner_than_a_miss() -> None:
     load = "la x2, arena\n ld.l1 l1[0], gm[x2], size=[128,16], strides=[128,1], f32, miss={}"
     hit, miss = timed(load.format(0)), timed(load.format(256))
     assert hit.cycles is not None
@@ -54,13 +54,13 @@ def test_a_hit_is_sooner_than_a_miss():
     assert (hit.hbm_read, miss.hbm_read) == (0, 8192)
 
 
-def test_one_matrix_product_costs_the_formula():
+def test_one_matrix_product_costs_the_formula() -> None:
     stats = timed("mmad l0c[0], l0a[0], l0b[0], m=32, n=17, k=40, init=1, f16")
     cubes, start, idle, latency = 2 * 2 * 3, 8, 52, 20
     assert stats.cycles == START + 2 + start + cubes + idle + latency
 
 
-def test_one_vector_instruction_costs_the_formula():
+def test_one_vector_instruction_costs_the_formula() -> None:
     one = "vadd ub[0], ub[0], ub[0], size=[1000], ds=[1], sa=[1], sb=[1], f16"
     repeats, idle, latency = -(-2000 // 256), 12, 14
     assert timed(one).cycles == START + 2 + repeats * 2 + idle + latency
@@ -69,14 +69,14 @@ def test_one_vector_instruction_costs_the_formula():
     assert wide.cycles == round(10.7 * 1850) + 2 + repeats // 2 * 2 + idle + latency
 
 
-def test_back_to_back_work_does_not_find_the_unit_idle():
+def test_back_to_back_work_does_not_find_the_unit_idle() -> None:
     one = "vfill ub[0], 0.0, size=[64000], ds=[0], f32\n"
     first, second = spans(one * 2)["vfill"]
     assert second.start == first.end
     assert first.end - first.start == second.end - second.start + 12
 
 
-def test_a_second_buffer_hides_the_loads():
+def test_a_second_buffer_hides_the_loads() -> None:
     def loop(buffers: int) -> str:
         return f"""
         la x2, arena
@@ -107,7 +107,7 @@ def test_a_second_buffer_hides_the_loads():
     assert four < two
 
 
-def test_a_wait_may_come_before_its_set():
+def test_a_wait_may_come_before_its_set() -> None:
     early = spans(
         "wait_flag mte2v, v, 0\n vfill ub[0], 0.0, size=[64], ds=[1], f32\n la x2, arena\n"
         "ld.ub ub[0x400], gm[x2], size=[64], strides=[1], f32\n set_flag mte2v, v, 0"
@@ -116,7 +116,7 @@ def test_a_wait_may_come_before_its_set():
     assert early["vfill"][0].start == early["ld.ub"][0].start + 20 + 534 + 12
 
 
-def test_a_deadlock_names_both_ends():
+def test_a_deadlock_names_both_ends() -> None:
     with pytest.raises(CheckFailed) as e:
         timed("wait_flag mte2, m, 3\n wait_flag m, mte2, 1\n set_flag m, mte2, 1\n barrier")
     assert "m waits at 'wait_flag mte2, m, 3' (main+0)" in str(e.value)
@@ -124,7 +124,7 @@ def test_a_deadlock_names_both_ends():
     assert "mte2 itself waits at 'wait_flag m, mte2, 1' (main+1)" in str(e.value)
 
 
-def test_a_full_queue_whose_head_waits_is_a_deadlock():
+def test_a_full_queue_whose_head_waits_is_a_deadlock() -> None:
     fill = "vfill ub[0], 0.0, size=[64], ds=[1], f32\n"
     ends = "set_flag mte2, v, 0"
     assert timed(f"wait_flag mte2, v, 0\n{fill * 31}{ends}").cycles
@@ -132,7 +132,7 @@ def test_a_full_queue_whose_head_waits_is_a_deadlock():
         timed(f"wait_flag mte2, v, 0\n{fill * 32}{ends}")
 
 
-def test_the_scalar_unit_waits_for_room_in_a_queue():
+def test_the_scalar_unit_waits_for_room_in_a_queue() -> None:
     body = (
         "vfill ub[0], 0.0, size=[64000], ds=[0], f32\n" * 40
         + "mmad l0c[0], l0a[0], l0b[0], 16, 16, 16, 1, f16"
@@ -144,7 +144,7 @@ def test_the_scalar_unit_waits_for_room_in_a_queue():
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_memory_is_shared_by_the_cores(cores):
+def test_memory_is_shared_by_the_cores(cores: int) -> None:
     target = targets.load("tiny")
     loads = 400
     body = f"la x2, arena\n loop {loads}, .Lend\n {LOAD.format(at=0, rows=4)}\n .Lend: halt"
@@ -162,15 +162,16 @@ def test_memory_is_shared_by_the_cores(cores):
     assert small.cycles >= small.hbm_read / target.bytes_per_cycle("hbm") - credit
 
 
-def test_posted_writes_count_before_the_program_ends():
-    body = "la x2, arena\n loop 2000, .Lend\n st.gm gm[x2], ub[0], size=[1024], ds=[1], ss=[1], f32\n .Lend: halt"
+def test_posted_writes_count_before_the_program_ends() -> None:
+    store = "st.gm gm[x2], ub[0], size=[1024], ds=[1], ss=[1], f32"
+    body = f"la x2, arena\n loop 2000, .Lend\n {store}\n .Lend: halt"
     stats = simulate(machine_program(body, "ascend910b1", 24), mode="timing").stats
     assert stats.cycles is not None
     least = stats.hbm_write / stats.target.bytes_per_cycle("hbm")
     assert stats.cycles >= least - stats.target.limits["hbm"].credit_cycles
 
 
-def test_coupled_cores_have_one_queue_for_loads():
+def test_coupled_cores_have_one_queue_for_loads() -> None:
     body = (
         "la x2, arena\n ld.l1 l1[0], gm[x2], size=[64,128], strides=[128,1], f32\n"
         "ld.ub ub[0], gm[x2], size=[4,128], strides=[128,1], f32"
@@ -183,22 +184,20 @@ def test_coupled_cores_have_one_queue_for_loads():
     assert "mte2v" not in stats.unit_busy
 
 
-def test_what_a_target_lacks_is_unsupported():
+def test_what_a_target_lacks_is_unsupported() -> None:
     with pytest.raises(UnsupportedError, match="'ascend910a' has no 'mmad' for f32"):
         timed("mmad l0c[0], l0a[0], l0b[0], m=16, n=16, k=16, init=1, f32", "ascend910a")
 
 
-def test_cores_meet_at_the_last_arrival():
-    stats = timed(
-        "core x1\n loop x1, .Le\n vfill ub[0], 0.0, size=[64000], ds=[0], f32\n .Le: sync.arrive\n sync.wait",
-        cores=2,
-    )
+def test_cores_meet_at_the_last_arrival() -> None:
+    fill = "vfill ub[0], 0.0, size=[64000], ds=[0], f32"
+    stats = timed(f"core x1\n loop x1, .Le\n {fill}\n .Le: sync.arrive\n sync.wait", cores=2)
     # Core 1: three scalar instructions, then the fill and its result; then the way to core 0.
     busy = 12 + 64000 * 4 // 256
     assert stats.cycles == START + 3 * 2 + busy + 14 + 250 + 2
 
 
-def test_launches_are_as_slow_as_the_host():
+def test_launches_are_as_slow_as_the_host() -> None:
     kernel = "vfill ub[0], 0.0, size=[64], ds=[1], f32\n"
     one = timed(kernel)
     three = timed(f"{kernel}launch\n{kernel}launch\n{kernel}")
@@ -213,11 +212,12 @@ def test_launches_are_as_slow_as_the_host():
     assert long.cycles == end + launch + 2 + 13 + 14
 
 
-def test_scalar_loads_wait_for_their_data():
+def test_scalar_loads_wait_for_their_data() -> None:
     body = "la x2, arena\n lds x3, gm[x2], i32\n vfill ub[0], 0.0, size=[64], ds=[1], f32"
     assert spans(body)["vfill"][0].start > START + 4 + 500
 
 
-def test_two_runs_take_the_same_cycles():
-    body = f"la x2, arena\n loop 9, .Le\n {LOAD.format(at=0, rows=3)}\n set_flag mte2v, v, 0\n wait_flag mte2v, v, 0\n .Le: halt"
+def test_two_runs_take_the_same_cycles() -> None:
+    flags = "set_flag mte2v, v, 0\n wait_flag mte2v, v, 0"
+    body = f"la x2, arena\n loop 9, .Le\n {LOAD.format(at=0, rows=3)}\n {flags}\n .Le: halt"
     assert timed(body, cores=2).to_json() == timed(body, cores=2).to_json()

@@ -19,14 +19,16 @@ NEXT_TO_EACH_OTHER = """
 
 
 @pytest.fixture
-def obj(tmp_path):
+def obj(tmp_path: Path) -> Path:
     path = tmp_path / "double.o"
     path.write_bytes(write_object(parse_asm(DOUBLE)))
     np.save(tmp_path / "x.npy", X)
     return path
 
 
-def test_outputs_figures_and_trace_are_written(obj, capsys):
+def test_outputs_figures_and_trace_are_written(
+    obj: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = obj.parent
     files = [f"--stats={folder / 's.json'}", f"--trace={folder / 't.json'}"]
     given = ["--input", f"x={folder / 'x.npy'}", "--output-dir", str(folder / "out")]
@@ -39,7 +41,9 @@ def test_outputs_figures_and_trace_are_written(obj, capsys):
     assert "hazards: 0" in shown
 
 
-def test_inputs_that_are_not_given_are_random_and_said_to_be(obj, capsys):
+def test_inputs_that_are_not_given_are_random_and_said_to_be(
+    obj: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = obj.parent
     outputs = []
     for name, given in (
@@ -56,7 +60,7 @@ def test_inputs_that_are_not_given_are_random_and_said_to_be(obj, capsys):
     assert "input 'x': random, seed 3" in shown
 
 
-def test_hazards_fail_the_run(tmp_path, capsys):
+def test_hazards_fail_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     header = '.target tiny, cores=1\n.input in0, "n", i32, 4\n.output out0, "../m", i32, 4\n'
     program = parse_asm(f"{header}.function main\nmain:\n{NEXT_TO_EACH_OTHER}")
     path = tmp_path / "bad.o"
@@ -70,7 +74,7 @@ def test_hazards_fail_the_run(tmp_path, capsys):
     assert "must be ordered behind core 0 mte2v 'ld.ub" in error
 
 
-def test_repeated_runs_are_reported(obj, capsys):
+def test_repeated_runs_are_reported(obj: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(obj), "--repeat", "3", "--mode", "timing"]) == 0
     assert "repeated: 3 runs of the same cycles" in capsys.readouterr().out
 
@@ -85,7 +89,9 @@ def test_repeated_runs_are_reported(obj, capsys):
         (["--stats", "no/such/s.json"], 3, "no/such/s.json: error: must be writable"),
     ],
 )
-def test_mistakes_are_named(obj, capsys, arguments, status, message):
+def test_mistakes_are_named(
+    obj: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, message: str
+) -> None:
     assert main([str(obj), *arguments]) == status
     assert message in capsys.readouterr().err
 
@@ -100,20 +106,20 @@ def test_mistakes_are_named(obj, capsys, arguments, status, message):
         ["--mode", "functional", "--trace", "t.json"],
     ],
 )
-def test_arguments_that_do_not_parse(obj, arguments):
+def test_arguments_that_do_not_parse(obj: Path, arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as e:
         main([str(obj), *arguments])
     assert e.value.code == 2
 
 
-def test_a_file_that_is_no_object(tmp_path: Path, capsys):
+def test_a_file_that_is_no_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.o"
     path.write_bytes(b"not an object")
     assert main([str(path)]) == 3
     assert capsys.readouterr().err.startswith(f"{path}: error: ")
 
 
-def test_help_shows_an_example(capsys):
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as e:
         main(["--help"])
     assert e.value.code == 0
