@@ -19,6 +19,8 @@ from ge.timing.listener import Flag, Listener, flag_name
 from ge.timing.steps import QUEUES, SCALAR, Code, Registers, Step
 
 Vector = tuple[int, ...]
+Ticket = tuple[int, Vector, int]
+"""What the scalar unit had seen when it handed an instruction over: version, vector, arrivals."""
 
 
 class Hazard(NamedTuple):
@@ -73,20 +75,22 @@ class HazardChecker(Listener):
         self._histories = {space: TileHistory() for space in Space}
         self._arrived = 0
         self._met = 0
+        self._covered = 0
+        """Arrivals before the current instruction was handed over: the next one covers it."""
         self._queue = SCALAR
         self._index = 0
 
     def issue(self, step: Step, registers: Registers, queue: int, waiting: int) -> Any:
-        return self._version, self._scalar
+        return self._version, self._scalar, self._arrived
 
-    def work(self, step: Step, ticket: tuple[int, Vector]) -> None:
+    def work(self, step: Step, ticket: Ticket) -> None:
         self._event(step.queue, step.index, ticket)
 
     def scalar(self, step: Step, registers: Registers) -> None:
-        self._event(SCALAR, step.index, (self._version, self._scalar))
+        self._event(SCALAR, step.index, (self._version, self._scalar, self._arrived))
         self._publish()
 
-    def signal(self, step: Step, queue: int, flag: Flag, ticket: tuple[int, Vector]) -> None:
+    def signal(self, step: Step, queue: int, flag: Flag, ticket: Ticket) -> None:
         self._event(queue, step.index, ticket)
         vector = self._vectors[queue]
         last = self._cleared.get(flag)
@@ -95,7 +99,7 @@ class HazardChecker(Listener):
             self._findings.add(first, second, "the flag may still be set when it is set again")
         self._flags[flag] = tuple(vector), step.index
 
-    def wait(self, step: Step, queue: int, flag: Flag, ticket: tuple[int, Vector]) -> None:
+    def wait(self, step: Step, queue: int, flag: Flag, ticket: Ticket) -> None:
         self._event(queue, step.index, ticket)
         self._cleared[flag] = queue, self._events[queue], step.index
         raised, _ = self._flags.pop(flag)
@@ -150,11 +154,11 @@ class HazardChecker(Listener):
         if space is Space.GM:
             access = GmAccess(tile.low, tile.high, write, self._core, layout.pattern)
             who = (self._core, queue, self._index)
-            self._shared.add(access, who, self._met, self._arrived)
+            self._shared.add(access, who, self._met, self._covered)
 
-    def _event(self, queue: int, index: int, ticket: tuple[int, Vector]) -> None:
+    def _event(self, queue: int, index: int, ticket: Ticket) -> None:
         vector = self._vectors[queue]
-        version, seen = ticket
+        version, seen, self._covered = ticket
         if version > self._joined[queue]:
             self._joined[queue] = version
             _join(vector, seen)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import B8
 from ge.dialects.npu import target as targets
-from ge.dialects.npu.isa import sync
 from ge.dialects.npu.program import Program, Tensor
 from ge.dialects.npu.target import Target
 from ge.runtime import stats as figures
@@ -26,6 +25,7 @@ from ge.runtime.stats import Stats
 from ge.timing.areas import check_fits, symbols
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
+from ge.timing.estimate import meetings_of
 from ge.timing.listener import Listener
 from ge.timing.steps import Code
 from ge.timing.walk import BUDGET, Core, walk
@@ -113,14 +113,13 @@ def simulate(
         raise InputError("hazards can only be checked in the modes functional and both")
     given = _checked_inputs(program, inputs or {}, functional)
     code = Code(program, target, symbols(program))
-    launches = any(inst.instr is sync.launch for inst in program.code)
     run = _Run(
         code=code,
         target=target,
         device=Device(program, given, functional),
         numbers=functional,
         findings=Findings(code) if check_hazards else None,
-        meetings=Meetings(target, launches) if mode is not Mode.FUNCTIONAL else None,
+        meetings=meetings_of(program, target) if mode is not Mode.FUNCTIONAL else None,
         trace=trace,
         budget=budget,
     )

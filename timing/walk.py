@@ -244,19 +244,24 @@ class Core:
         flag: Flag | None,
         needs: Flag | None,
     ) -> None:
-        """Append to a queue, and execute what can be."""
+        """Execute at once, or append to a queue that waits or is going to."""
         pending = self._pending[queue]
         waiting = len(pending)
         if waiting >= self._depth:
             raise self._deadlock(f"cannot hand over {self.code.text(step.index)}: queue full")
         held = self.registers.copy() if flag is None else self.registers
         tickets = [one.issue(step, held, queue, waiting) for one in self.listeners]
+        if not waiting and (needs is None or needs in self._raised):
+            act(step, queue, flag, tickets)
+            if needs is None and flag in self._blocked:
+                self._execute(self._blocked.pop(flag))
+            return
         pending.append((act, step, flag, tickets, needs))
-        if not waiting:
-            self._execute(queue)
+        if not waiting and needs is not None:
+            self._blocked[needs] = queue
 
     def _execute(self, queue: int) -> None:
-        """Execute a queue up to a flag that is not set, and the queues it frees on the way."""
+        """Go on with a queue whose flag is set, and with the queues it frees on the way."""
         freed = [queue]
         while freed:
             queue = freed.pop()
