@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,8 @@ POISON = 0x7F
 
 LAYOUTS = 1 << 16
 """Layouts remembered at most."""
+MOST_ELEMENTS = 1 << 28
+"""Elements of a tile at most: a repeated dimension must not ask for more than memory can hold."""
 
 
 class AccessError(ValueError):
@@ -43,6 +46,8 @@ class Layout:
             raise AccessError(f"a tile must have as many strides as sizes, got {size}, {strides}")
         if min(size, default=0) < 0:
             raise AccessError(f"the sizes of a tile must be 0 or more, got {size}")
+        if prod(size) > MOST_ELEMENTS:
+            raise AccessError(f"a tile must have at most {MOST_ELEMENTS} elements, got {size}")
         self.size = size
         self.dtype = dtype.numpy
         self.itemsize = dtype.bytes

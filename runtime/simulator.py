@@ -88,67 +88,84 @@ class _Run:
         return cores, clocks
 
 
-def simulate(
-    program: Program,
-    inputs: Mapping[str, Array] | None = None,
-    *,
-    mode: Mode | str = Mode.BOTH,
-    check_hazards: bool = False,
-    trace: bool = False,
-    budget: int = BUDGET,
-    progress: Callable[[int], None] | None = None,
-) -> Result:
-    """Run `program` on `inputs` by name.
+class Simulator:
+    """A program made ready to run; what one run has worked out about its code serves the next."""
 
-    Mode `timing` computes no tensors and needs no inputs: where the program loads a scalar, it
-    finds the inputs that are given and the weights, and zeros elsewhere; the outputs are empty.
-    `budget` bounds the instructions of one core. Raises InputError for inputs that do not match,
-    CheckFailed for a program that faults.
-    """
-    mode = Mode(mode)
-    functional = mode is not Mode.TIMING
-    target = targets.load(program.target)
-    _check_program(program, target, functional)
-    if check_hazards and not functional:
-        raise InputError("hazards can only be checked in the modes functional and both")
-    given = _checked_inputs(program, inputs or {}, functional)
-    code = Code(program, target, symbols(program))
-    run = _Run(
-        code=code,
-        target=target,
-        device=Device(program, given, functional),
-        numbers=functional,
-        findings=Findings(code) if check_hazards else None,
-        meetings=meetings_of(program, target) if mode is not Mode.FUNCTIONAL else None,
-        trace=trace,
-        budget=budget,
-    )
-    cores, clocks = run.cores()
-    with np.errstate(all="ignore"):
-        walk(cores, progress)
-    found = tuple(run.findings.hazards) if run.findings else ()
-    count = len(found) if run.findings else None
-    executed = sum(core.count for core in cores)
-    stats = Stats(program, target, executed, hazards=count)
-    if run.meetings:
-        stats = figures.timed(program, target, executed, clocks, run.meetings, count)
-    return Result(
-        outputs=_outputs(program, run.device) if functional else {},
-        stats=stats,
-        hazards=found,
-        trace=traces.document(code, stats, [c.spans or [] for c in clocks]) if trace else None,
-    )
+    def __init__(self, program: Program) -> None:
+        """Raises InputError or DoesNotFit for a program that its target cannot run."""
+        self.program = program
+        self.target = targets.load(program.target)
+        if not 1 <= program.cores <= self.target.cores:
+            raise InputError(
+                f"the program must use 1 to {self.target.cores} cores of '{self.target.name}', "
+                f"got {program.cores}"
+            )
+        check_fits(program, self.target)
+        self._code = Code(program, self.target, symbols(program))
 
+    def run(
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        mode: Mode | str = Mode.BOTH,
+        check_hazards: bool = False,
+        trace: bool = False,
+        budget: int = BUDGET,
+        progress: Callable[[int], None] | None = None,
+    ) -> Result:
+        """Run on `inputs` by name.
 
-def _check_program(program: Program, target: Target, functional: bool) -> None:
-    if not 1 <= program.cores <= target.cores:
-        raise InputError(
-            f"the program must use 1 to {target.cores} cores of '{target.name}', "
-            f"got {program.cores}"
+        Mode `timing` computes no tensors and needs no inputs: where the program loads a scalar,
+        it finds the inputs that are given and the weights, and zeros elsewhere; there are no
+        outputs. `budget` bounds the instructions of one core; `progress` hears how many all have
+        executed, now and then. Raises InputError for inputs that do not match, CheckFailed for a
+        program that faults.
+        """
+        mode = Mode(mode)
+        functional = mode is not Mode.TIMING
+        self._check_mode(functional, check_hazards)
+        given = _checked_inputs(self.program, inputs or {}, functional)
+        run = _Run(
+            code=self._code,
+            target=self.target,
+            device=Device(self.program, given, functional),
+            numbers=functional,
+            findings=Findings(self._code) if check_hazards else None,
+            meetings=None if mode is Mode.FUNCTIONAL else meetings_of(self.program, self.target),
+            trace=trace,
+            budget=budget,
         )
-    check_fits(program, target)
-    if functional and any(blob.data is None for blob in program.weights):
-        raise InputError("the program holds no weight values, so it can run in mode 'timing' only")
+        cores, clocks = run.cores()
+        with np.errstate(all="ignore"):
+            walk(cores, progress)
+        stats = self._stats(run, cores, clocks)
+        spans = [clock.spans or [] for clock in clocks]
+        return Result(
+            outputs=_outputs(self.program, run.device) if functional else {},
+            stats=stats,
+            hazards=tuple(run.findings.hazards) if run.findings else (),
+            trace=traces.document(self._code, stats, spans) if trace else None,
+        )
+
+    def _check_mode(self, functional: bool, check_hazards: bool) -> None:
+        if check_hazards and not functional:
+            raise InputError("hazards can only be checked in the modes functional and both")
+        if functional and any(blob.data is None for blob in self.program.weights):
+            raise InputError(
+                "the program holds no weight values, so it can run in mode 'timing' only"
+            )
+
+    def _stats(self, run: _Run, cores: list[Core], clocks: list[Clock]) -> Stats:
+        hazards = len(run.findings.hazards) if run.findings else None
+        executed = sum(core.count for core in cores)
+        if run.meetings is None:
+            return Stats(self.program, self.target, executed, hazards=hazards)
+        return figures.timed(self.program, self.target, executed, clocks, run.meetings, hazards)
+
+
+def simulate(program: Program, inputs: Mapping[str, Array] | None = None, **how: Any) -> Result:
+    """Run `program` once; `how` is what `Simulator.run` takes."""
+    return Simulator(program).run(inputs, **how)
 
 
 def _checked_inputs(program: Program, inputs: Mapping[str, Array], whole: bool) -> dict[str, Array]:

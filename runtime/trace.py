@@ -37,9 +37,9 @@ def _instruction(code: Code, stats: Stats, core: int, span: Span) -> Event:
     program: Program = code.program
     inst = program.code[span.instruction]
     args: Event = {"at": code.where(span.instruction), "operands": inst.operands_text()}
-    if (kernel := code.kernel_of[span.instruction]) >= 0:
-        args["kernel"] = program.kernels[kernel].kind
-        args["source_ops"] = list(program.kernels[kernel].sources)
+    if span.kernel >= 0:
+        args["kernel"] = program.kernels[span.kernel].kind
+        args["source_ops"] = list(program.kernels[span.kernel].sources)
     name = inst.instr.mnemonic
     return _slice(stats, name, core, span.queue, span.start, span.end, args)
 

@@ -12,10 +12,11 @@ from ge.timing.steps import QUEUES, SCALAR, Registers, Step
 
 
 class Span(NamedTuple):
-    """An instruction occupying its unit for `[start, end)`."""
+    """An instruction occupying its unit for `[start, end)`; the kernel is -1 if there is none."""
 
     queue: int
     instruction: int
+    kernel: int
     start: int
     end: int
 
@@ -38,21 +39,26 @@ class Visit:
 
 
 class Meetings:
-    """When the cores arrived, and what the host adds to a launch."""
+    """When the cores arrived, and what the host adds to a launch.
+
+    A program without launches of its own is one launch. Otherwise launch `k`, counted from 0,
+    starts its code `launch_us` after the end of what came before, and not before the host has
+    dispatched it: that is busy for `host_dispatch_us` with each.
+    """
 
     def __init__(self, target: Target, launches: bool) -> None:
         self.target = target
         self._launch = round(target.launch_us * target.clock_mhz)
-        self._dispatch = round(target.host_dispatch_us * target.clock_mhz) if launches else 0
+        self._dispatch = round(target.host_dispatch_us * target.clock_mhz)
         self._arrivals: dict[int, int] = {}
         self._launched_by: dict[int, int] = {}
-        self.start = max(self._launch, self._dispatch)
+        self.start = 0 if launches else self._launch
         """When the program's first instruction is dispatched."""
 
     @property
     def launches(self) -> int:
         """How often the host has started code."""
-        return 1 + len(self._launched_by)
+        return len(self._launched_by) or 1
 
     def arrive(self, number: int, time: int) -> None:
         """A core's arrival: the meeting cannot be earlier."""
@@ -63,7 +69,7 @@ class Meetings:
         last = self._arrivals[number]
         if not launched:
             return last + self.target.cross_core
-        order = self._launched_by.setdefault(number, self.launches)
+        order = self._launched_by.setdefault(number, len(self._launched_by))
         return max(last + self._launch, (order + 1) * self._dispatch)
 
 
@@ -233,4 +239,4 @@ class Clock(Listener):
         if end + cost.latency > visit.end:
             visit.end = end + cost.latency
         if self.spans is not None:
-            self.spans.append(Span(queue, step.index, start, end))
+            self.spans.append(Span(queue, step.index, visit.kernel, start, end))

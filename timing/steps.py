@@ -1,4 +1,4 @@
-"""A program made ready to run: each instruction once, as a function of the register file."""
+"""A program made ready to run: each instruction as a function of the register file, made once."""
 
 from __future__ import annotations
 
@@ -118,8 +118,10 @@ class Code:
         self.target = target
         self._symbols = symbols
         self._queues = queues(target)
-        self.steps = [self._step(index, inst) for index, inst in enumerate(program.code)]
-        self.entries: list[Entry] = [self._entry(step) for step in self.steps]
+        self.steps: dict[int, Step] = {}
+        """The steps that have been made so far."""
+        self.entries: list[Entry] = [self._first_time] * len(program.code)
+        """What to call for an instruction. A step is made when it is first reached."""
         self.entries.append(lambda core, _: core.ran_past())
         self.kernel_of = [-1] * (len(program.code) + 1)
         for number, kernel in enumerate(program.kernels):
@@ -149,11 +151,17 @@ class Code:
         queue = self._queues[row.unit] if isinstance(row.unit, Unit) else SCALAR
         return Step(index, inst, args, queue)
 
-    def _entry(self, step: Step) -> Entry:
-        """Work of a unit is handed over; everything else the scalar unit does itself."""
+    def _first_time(self, core: Any, registers: Registers) -> None:
+        """Make the step that `core` has come to, and run it."""
+        index = core.place - 1
+        step = self.steps[index] = self._step(index, self.program.code[index])
+        # Work of a unit is handed over; everything else the scalar unit does itself.
         if step.inst.instr.work is None:
-            return step.run
-        return step.scalar if step.queue == SCALAR else step.issue
+            entry = step.run
+        else:
+            entry = step.scalar if step.queue == SCALAR else step.issue
+        self.entries[index] = entry
+        entry(core, registers)
 
     def _bound(self, kind: Kind, value: Value) -> Value:
         if isinstance(kind, LabelKind):

@@ -146,13 +146,13 @@ def _repeated(
     program: Program, inputs: dict[str, Any], options: argparse.Namespace
 ) -> tuple[Result, list[float]]:
     """The last of the runs, and the seconds that each took here."""
-    from ge.runtime.simulator import simulate
+    from ge.runtime.simulator import Simulator
 
+    simulator = Simulator(program)
     seconds = []
     for _ in range(options.repeat):
         started = time.perf_counter()
-        result = simulate(
-            program,
+        result = simulator.run(
             inputs,
             mode=options.mode,
             check_hazards=options.check_hazards,

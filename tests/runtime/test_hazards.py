@@ -111,7 +111,7 @@ def test_between_arrive_and_wait_both_sides_count() -> None:
     assert hazards(own + "sync.arrive\n" + store + "sync.wait\n" + load, cores=2)
 
 
-def test_an_arrival_covers_what_still_waits_for_a_flag():
+def test_an_arrival_covers_what_still_waits_for_a_flag() -> None:
     own = "core x1\n mul x3, x1, 256\n la x2, arena\n add x4, x2, x3\n sub x5, x2, x3\n"
     store = "wait_flag m, mte3, 0\n " + STORE.replace("x2", "x4")
     late = "sync.arrive\n set_flag m, mte3, 0\n sync.wait\n add x5, x5, 256\n"

@@ -8,7 +8,7 @@ from ge.codegen.parse_asm import parse_asm
 from ge.dialects.diagnostics import CheckFailed, DoesNotFit, InputError
 from ge.dialects.npu.program import Program
 from ge.runtime.report import report
-from ge.runtime.simulator import simulate
+from ge.runtime.simulator import Simulator, simulate
 from tests.machine_programs import machine_program
 
 DOUBLE = """
@@ -177,6 +177,7 @@ def test_inputs_and_weights_must_only_be_read() -> None:
         ("ret", "a return must follow a call"),
         (".Lx: call .Lx", "at most 256 calls may be open"),
         ("sync.wait", "a core must arrive before"),
+        ("vfill ub[0], 0.0, size=[65536,65536], ds=[0,0], f32", "at most 268435456 elements"),
         ("share n=2", "the sharing cores must be 1 to 1, got 2"),
         ("set_flag m, v, 8", "a flag must be 0 to 7, got 8"),
         ("vnot ub[0], ub[0], size=[4], ds=[1], sa=[1], f32", "cannot be executed"),
@@ -240,3 +241,10 @@ def test_unwritten_memory_is_no_plausible_number() -> None:
         header='.output out0, "y", f16, 4',
     )
     assert np.isnan(simulate(program).outputs["y"]).all()
+
+
+def test_a_simulator_runs_again_with_the_same_result() -> None:
+    simulator = Simulator(double())
+    first, second = simulator.run({"x": X}), simulator.run({"x": -X})
+    assert first.stats.to_json() == second.stats.to_json()
+    np.testing.assert_array_equal(second.outputs["y"], -2 * X)

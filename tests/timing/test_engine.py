@@ -199,17 +199,17 @@ def test_cores_meet_at_the_last_arrival() -> None:
 
 def test_launches_are_as_slow_as_the_host() -> None:
     kernel = "vfill ub[0], 0.0, size=[64], ds=[1], f32\n"
+    host, launch, fill = 18_000, 10_700, 13 + 14
     one = timed(kernel)
-    three = timed(f"{kernel}launch\n{kernel}launch\n{kernel}")
-    long = timed(f"vfill ub[0], 0.0, size=[4000000], ds=[1], f32\nlaunch\n{kernel}")
-    host, launch = 18_000, 10_700
+    three = timed(f"launch\n{kernel}" * 3)
+    long = timed(f"launch\nvfill ub[0], 0.0, size=[4000000], ds=[1], f32\nlaunch\n{kernel}")
     assert (one.launches, three.launches) == (1, 3)
-    assert one.cycles == START + 2 + 13 + 14
-    # Short kernels: the host dispatches the third at three times its own time.
-    assert three.cycles == 3 * host + 2 + 13 + 14
+    assert one.cycles == launch + 2 + fill
+    # Short kernels: the host dispatches the third after three times its own time.
+    assert three.cycles == 3 * host + 2 + fill
     # A long one: the next starts a launch after its end.
     end = host + 2 + 12 + 4000000 // 64 + 14
-    assert long.cycles == end + launch + 2 + 13 + 14
+    assert long.cycles == end + launch + 2 + fill
 
 
 def test_scalar_loads_wait_for_their_data() -> None:
