@@ -38,6 +38,7 @@ _WORDS = {
     "LSQB": "'['",
     "RSQB": "']'",
     "$END": "the end of the line",
+    "<END-OF-FILE>": "the end of the line",
 }
 
 

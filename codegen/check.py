@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from bisect import bisect
 from math import prod
 
-from ge.codegen.encoding import LABEL_OF, SYMBOL_OF
+from ge.codegen.encoding import LABEL_OF, SYMBOL_OF, references
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu import target
+from ge.dialects.npu.operands import Sym
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS, Program, Tensor
 from ge.dialects.weights_file import DIGEST_CHARS
@@ -18,6 +18,7 @@ LOCAL = ".L"
 """Labels that begin so are places inside a function; every other label begins a function."""
 _UNKNOWN_TARGET = (1 << 40, 4096)  # A target file is not read here: memory and cores no chip has.
 _MOST_RANK = 32
+_MOST_HINTS = 5000  # Labels that are compared with an unknown one: more would take seconds.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*|\.L[A-Za-z0-9_]+").fullmatch
 _REGISTER = re.compile(r"x(0|[1-9][0-9]{0,2})").fullmatch
 _DIGEST = re.compile(rf"[0-9a-f]{{{DIGEST_CHARS}}}").fullmatch
@@ -163,33 +164,29 @@ def _check_kernels(program: Program, starts: dict[int, str]) -> None:
 
 def _check_references(program: Program, starts: dict[int, str]) -> None:
     areas = area_bytes(program)
-    for first, last in _ranges(starts, len(program.code)):
-        for number in range(first, last):
-            row, args = program.code[number]
-            if row in LABEL_OF:
-                label = args[LABEL_OF[row]]
-                place = program.labels.get(label)
-                if place is None:
-                    hint = did_you_mean(label, program.labels) if isinstance(label, str) else ""
-                    raise Fault(f"unknown label '{label}'{hint}", number)
-                if place not in starts and not first <= place < last:
-                    raise Fault(f"label '{label}' must be in the same function", number)
-            elif row in SYMBOL_OF:
-                symbol = args[SYMBOL_OF[row]]
-                if symbol.name not in areas:
-                    hint = did_you_mean(symbol.name, areas)
-                    raise Fault(f"unknown symbol '{symbol.name}'{hint}", number)
-                if not 0 <= symbol.addend <= areas[symbol.name]:
-                    raise Fault(
-                        f"an offset to '{symbol.name}' must be 0 to {areas[symbol.name]}, "
-                        f"got {symbol.addend}",
-                        number,
-                    )
+    places = list(starts)
+    for number in references(program.code):
+        row, args = program.code[number]
+        if row in SYMBOL_OF:
+            _check_symbol(args[SYMBOL_OF[row]], areas, number)
+            continue
+        label = args[LABEL_OF[row]]
+        place = program.labels.get(label)
+        if place is None:
+            near = list(program.labels)[:_MOST_HINTS]
+            raise Fault(f"unknown label '{label}'{did_you_mean(str(label), near)}", number)
+        if place not in starts and bisect(places, place) != bisect(places, number):
+            raise Fault(f"label '{label}' must be in the same function", number)
 
 
-def _ranges(starts: dict[int, str], end: int) -> Iterator[tuple[int, int]]:
-    places = [*starts, end]
-    yield from pairwise(places)
+def _check_symbol(symbol: Sym, areas: dict[str, int], number: int) -> None:
+    if symbol.name not in areas:
+        raise Fault(f"unknown symbol '{symbol.name}'{did_you_mean(symbol.name, areas)}", number)
+    size = areas[symbol.name]
+    if not 0 <= symbol.addend <= size:
+        raise Fault(
+            f"an offset to '{symbol.name}' must be 0 to {size}, got {symbol.addend}", number
+        )
 
 
 def area_bytes(program: Program) -> dict[str, int]:

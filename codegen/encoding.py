@@ -34,6 +34,12 @@ LABEL_OF = _slots(LabelKind)
 """The instructions that name a place in the code, and which operand does."""
 SYMBOL_OF = _slots(SymKind)
 """The instructions that a relocation completes, and which operand it fills."""
+_REFERRING = {*LABEL_OF, *SYMBOL_OF}
+
+
+def references(code: list[Inst]) -> list[int]:
+    """The numbers of the instructions that name a place or a symbol."""
+    return [number for number, inst in enumerate(code) if inst.instr in _REFERRING]
 
 
 def encode(inst: Inst) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from ge.codegen import elf
@@ -16,6 +18,7 @@ from ge.codegen.encoding import (
     decode,
     encode,
     label_bit,
+    references,
     with_distance,
 )
 from ge.codegen.manifest import ManifestError, manifest, read_manifest, source_map
@@ -67,33 +70,32 @@ def _json(value: Any) -> bytes:
 
 
 def _text(program: Program) -> tuple[list[int], bytes]:
-    """The byte at which each instruction begins, the end included, and all bytes of code."""
-    words: list[bytes] = []
-    places = [0]
-    end = 0
+    """The byte at which each instruction begins, the end included, and all bytes of code.
+
+    Equal instructions that are one object are encoded once.
+    """
     known: dict[int, bytes] = {}
-    branches: list[tuple[int, Inst]] = []
-    for number, inst in enumerate(program.code):
+    words: list[bytes] = []
+    for inst in program.code:
         word = known.get(id(inst))
         if word is None:
             word = known[id(inst)] = encode(inst)
-        if inst.instr in LABEL_OF:
-            branches.append((number, inst))
         words.append(word)
-        end += len(word)
-        places.append(end)
-    for number, inst in branches:
-        label = inst.args[LABEL_OF[inst.instr]]
-        distance = places[program.labels[label]] - places[number]
-        words[number] = with_distance(words[number], label_bit(inst), distance)
+    places = list(accumulate(map(len, words), initial=0))
+    for number in references(program.code):
+        inst = program.code[number]
+        if inst.instr in LABEL_OF:
+            label = inst.args[LABEL_OF[inst.instr]]
+            distance = places[program.labels[label]] - places[number]
+            words[number] = with_distance(words[number], label_bit(inst), distance)
     return places, b"".join(words)
 
 
 def _symbol_operands(code: list[Inst]) -> list[tuple[int, Sym]]:
     return [
-        (n, inst.args[SYMBOL_OF[inst.instr]])
-        for n, inst in enumerate(code)
-        if inst.instr in SYMBOL_OF
+        (number, code[number].args[SYMBOL_OF[code[number].instr]])
+        for number in references(code)
+        if code[number].instr in SYMBOL_OF
     ]
 
 
@@ -216,6 +218,21 @@ def _fill_symbols(
         program.code[number] = Inst(inst.instr, args)
     if any(s is PENDING for _, s in _symbol_operands(program.code)):
         raise elf.ElfError("every instruction with a symbol must have a relocation")
+
+
+def attach_weights(program: Program, find: Callable[[str], memoryview]) -> None:
+    """Give the blobs that were left out the bytes that `find` has for their digests.
+
+    A WeightsFile's `__getitem__` is such a `find`. Raises InputError.
+    """
+    for number, blob in enumerate(program.weights):
+        if blob.data is None:
+            data = find(blob.digest)
+            if data.nbytes != blob.bytes:
+                raise InputError(
+                    f"blob 'sha256:{blob.digest}' must have {blob.bytes} bytes, has {data.nbytes}"
+                )
+            program.weights[number] = blob._replace(data=data)
 
 
 def _fill_weights(program: Program, file: elf.File) -> None:

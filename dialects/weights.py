@@ -17,6 +17,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class WeightsAttr(Data[Blob]):
 
 def make_weights_dialect() -> Dialect:
     """The dialect `ge`, with a store of its own: register this factory in each context."""
-    return Dialect("ge", [], [WeightsAttr], [WeightStore()])
+    return Dialect("ge", [], [WeightsAttr, IntsAttr], [WeightStore()])
 
 
 def to_array(attr: WeightsAttr, type_: TensorType[Attribute]) -> NDArray[Any]:

@@ -31,7 +31,9 @@ def allocate(lines: list[Line], arguments: dict[Virtual, Reg], where: str) -> li
         for v in _registers(line.args):
             if v not in held:
                 if not free:
-                    raise DoesNotFit(f"{where} needs more than {REGISTERS} scalar registers at once")
+                    raise DoesNotFit(
+                        f"{where} needs more than {REGISTERS} scalar registers at once"
+                    )
                 held[v] = Reg(heappop(free))
                 heappush(ends, (last[v], held[v].number))
         out.append(Line(line.row, tuple(_with(a, held) for a in line.args)))

@@ -45,7 +45,9 @@ from ge.lowering.scopes import Scope, root
 Pairs = Sequence[tuple[str, int]]
 
 
-def build_tree(description: Description, tiling: Tiling, name: str, sources: Sequence[str]) -> KernelOp:
+def build_tree(
+    description: Description, tiling: Tiling, name: str, sources: Sequence[str]
+) -> KernelOp:
     """The kernel `name` as a tree, without copies, addresses and flags."""
     return _Builder(description, tiling, name, sources).kernel
 
@@ -62,7 +64,9 @@ class _Builder:
         self.kernel = _kernel_op(description, name, sources)
         self.root = root(self.kernel)
         tensors = (*description.operands, *description.results)
-        self.args = {o.name: arg for o, arg in zip(tensors, self.kernel.body.block.args, strict=True)}
+        self.args = {
+            o.name: arg for o, arg in zip(tensors, self.kernel.body.block.args, strict=True)
+        }
         self.buffers: dict[str, BufferOp] = {}
         self.homes: dict[BufferOp, Scope] = {}
         self.loads: dict[tuple[str, Space, Scope], BufferOp] = {}
@@ -166,7 +170,9 @@ class _Builder:
             if step < nest[-1].sizes[dim]:
                 label = f"{statement.out}_{dim}{step}"
                 outermost = nest[-1] is scope
-                nest.append(self.loop(nest[-1], [(dim, step)], label, stage=stage if outermost else 0))
+                nest.append(
+                    self.loop(nest[-1], [(dim, step)], label, stage=stage if outermost else 0)
+                )
         rows = tuple(d for d in value.dims if d in self.dims_of(statement.a))
         columns = tuple(d for d in value.dims if d not in rows)
         a = self.side(statement, statement.a, Space.L0A, (*rows, *statement.over), nest)

@@ -51,9 +51,12 @@ class Room:
 class Overflow(DoesNotFit):
     """A kernel needs more of a memory than there is; `rooms` are its buffers there."""
 
-    def __init__(self, kernel: KernelOp, space: Space, need: int, have: int, rooms: list[Room]) -> None:
+    def __init__(
+        self, kernel: KernelOp, space: Space, need: int, have: int, rooms: list[Room]
+    ) -> None:
         listed = ", ".join(
-            f"{r.buffer.label.data} {r.least} x {r.bytes}" for r in sorted(rooms, key=lambda r: -r.bytes)
+            f"{r.buffer.label.data} {r.least} x {r.bytes}"
+            for r in sorted(rooms, key=lambda r: -r.bytes)
         )
         super().__init__(
             f"kernel '{kernel.sym_name.data}' ({kernel.kind.data}) must fit {space}: needs {need} "

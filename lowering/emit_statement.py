@@ -200,9 +200,7 @@ class StatementWriter:
             for dim, n in axis.terms:
                 strides[dim] = self.out.add(strides.get(dim, 0), n * stride)
         at = Addr(Space.GM, 0, self.arguments[op.target])  # type: ignore[arg-type]
-        return View(
-            self.plus(at, self.out.mul(offset, tensor.dtype.bytes)), strides, tensor.dtype
-        )
+        return View(self.plus(at, self.out.mul(offset, tensor.dtype.bytes)), strides, tensor.dtype)
 
     def matrix(self, op: MatrixOp, frame: Frame) -> None:
         acc, a, b = (v.owner for v in (op.acc, op.a, op.b))

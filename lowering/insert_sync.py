@@ -171,9 +171,7 @@ def _reduced(body: _Body) -> list[Flag]:
     """The flags without those that others and the queues' order imply, longest first."""
     order = _order_edges(body)
     keep = _merged(body)
-    longest = sorted(
-        keep, key=lambda f: (-f.distance, -abs(f.then - f.first), f.buffer.label.data)
-    )
+    longest = sorted(keep, key=lambda f: (-f.distance, -abs(f.then - f.first), f.buffer.label.data))
     for flag in longest:
         rest = [f for f in keep if f is not flag]
         edges = order + [(*f.ends, f.distance) for f in rest]

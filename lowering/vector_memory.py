@@ -56,8 +56,6 @@ def share(kernel: KernelOp, buffers: list[BufferOp]) -> tuple[dict[BufferOp, int
     return offsets, most
 
 
-
-
 def shared_bytes(kernel: KernelOp, buffers: list[BufferOp]) -> int:
     """The bytes that `share` needs."""
     return share(kernel, buffers)[1] if buffers else 0

@@ -1,4 +1,7 @@
-"""The `npu` dialect: the machine, its instructions, and kernels before they are instructions."""
+"""The `npu` dialect: the machine, its instructions, and kernels before they are instructions.
+
+Built when first asked for, because a class for each instruction takes time.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
 
+    Npu: Dialect
 
-def dialect() -> Dialect:
-    """The dialect; made at its first use because a class for each instruction takes time."""
+__all__ = ["Npu"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'ge.dialects.npu' has no attribute {name!r}")
     from xdsl.ir import Dialect
 
     from ge.dialects.npu.ops import INST_OPS, PROGRAM_OPS, ArgsAttr
     from ge.dialects.npu.tree import TREE_ATTRS, TREE_OPS
 
     ops = [*TREE_OPS, *PROGRAM_OPS, *INST_OPS.values()]
-    return Dialect("npu", ops, [*TREE_ATTRS, ArgsAttr])
+    globals()["Npu"] = Dialect("npu", ops, [*TREE_ATTRS, ArgsAttr])
+    return globals()["Npu"]

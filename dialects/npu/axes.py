@@ -63,4 +63,5 @@ def dims_of(maps: Axes) -> tuple[str, ...]:
 
 
 def text_of(maps: Axes) -> str:
+    """The map as `axes` reads it."""
     return ", ".join(map(str, maps))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
     I64,
+    ArrayAttr,
     IntegerAttr,
     StringAttr,
     SymbolNameConstraint,
@@ -32,11 +33,12 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.attributes import IntsAttr
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Value
 from ge.dialects.npu.syntax import instance
-from ge.dialects.npu.tree import HbmType, IntsAttr
+from ge.dialects.npu.tree import HbmType
 
 
 @irdl_op_definition
@@ -80,13 +82,16 @@ class TensorOp(IRDLOperation):
 @irdl_op_definition
 class InvokeOp(IRDLOperation):
     """
-    Run a kernel on tensors, each seen from an offset in elements on; the last `outs` are written.
+    Run a kernel on tensors, each seen from an offset in elements on.
+
+    The last `outs` of them are written. `sources` names the model's nodes this run stands for.
     """
 
     name = "npu.invoke"
     callee = prop_def(SymbolRefAttr)
     outs = prop_def(IntegerAttr[I64])
     offsets = prop_def(IntsAttr)
+    sources = prop_def(ArrayAttr[StringAttr])
     args = var_operand_def(HbmType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$callee $args `outs` $outs `offsets` $offsets attr-dict `:` type($args)"
@@ -110,6 +115,15 @@ class LabelOp(IRDLOperation):
     name = "npu.label"
     label = prop_def(StringAttr)
     assembly_format = "$label attr-dict"
+
+
+@irdl_op_definition
+class SourceOp(IRDLOperation):
+    """The model's nodes that the next instruction, a call, stands for."""
+
+    name = "npu.source"
+    sources = prop_def(ArrayAttr[StringAttr])
+    assembly_format = "$sources attr-dict"
 
 
 @irdl_attr_definition
@@ -184,4 +198,5 @@ PROGRAM_OPS: tuple[type[IRDLOperation], ...] = (
     InvokeOp,
     FunctionOp,
     LabelOp,
+    SourceOp,
 )

@@ -40,6 +40,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 
 from ge.dialects import dtypes
+from ge.dialects.attributes import IntsAttr
 from ge.dialects.dtypes import DType
 from ge.dialects.npu.axes import Axes, axes, text_of
 from ge.dialects.npu.places import SPACES, UNITS, Space, Unit
@@ -81,22 +82,6 @@ class PairsAttr(Data[Pairs]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(", ".join(f"{d} = {n}" for d, n in self.data))
-
-
-@irdl_attr_definition
-class IntsAttr(Data[tuple[int, ...]]):
-    """A list of integers: `#npu.ints<0, 64>`."""
-
-    name = "npu.ints"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[int, ...]:
-        angle = parser.Delimiter.ANGLE
-        return tuple(parser.parse_comma_separated_list(angle, parser.parse_integer))
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(", ".join(map(str, self.data)))
 
 
 @irdl_attr_definition
@@ -180,7 +165,7 @@ class HbmType(ParametrizedAttribute, TypeAttribute):
 
 
 class TreeOp(IRDLOperation):
-    """What all operations of a kernel's tree share: the stage it runs in when its loop is skewed."""
+    """What all operations of a tree share: the stage each runs in when its loop is skewed."""
 
     stage = opt_prop_def(IntegerAttr[I64])
     irdl_options = (ParsePropInAttrDict(),)
@@ -354,4 +339,4 @@ TREE_OPS: tuple[type[IRDLOperation], ...] = (
     SetOp,
     WaitOp,
 )
-TREE_ATTRS: tuple[type[Any], ...] = (MapAttr, PairsAttr, IntsAttr, BufferType, HbmType)
+TREE_ATTRS: tuple[type[Any], ...] = (MapAttr, PairsAttr, BufferType, HbmType)

@@ -72,6 +72,7 @@ MISTAKES = [
     (".absent sha256", "halt ; ", "18:3: error: '.rodata' must hold weights only"),
     ("16x128", "16x0x", "2:23: error: a shape like 16x128 or 'scalar' must stand here"),
     ("16x128", "99999999999x128", "2:8: error: 'in0' must fit the 68719476736 bytes"),
+    ("16x128", "16}", "2:25: error: the end of the line must stand here, got '}'"),
     ("out0", "in0", "3:9: error: 'in0' must stand for one thing, is defined twice"),
     ("in0", "x1", "2:8: error: a symbol must be a word that is no register"),
     ("910b1", "910b2", "1:1: error: unknown target 'ascend910b2'; did you mean 'ascend910b1'?"),

@@ -10,14 +10,15 @@ import pytest
 
 from ge.codegen.encoding import LABEL_OF, PENDING, SYMBOL_OF, decode, encode
 from ge.codegen.manual import isa_page
-from ge.codegen.objects import read_object, write_object
+from ge.codegen.objects import attach_weights, read_object, write_object
 from ge.codegen.parse_asm import parse_asm
 from ge.codegen.print_asm import print_asm, save_asm
+from ge.dialects.diagnostics import InputError
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.places import Unit
-from ge.dialects.npu.program import Program
-from ge.dialects.weights_file import WeightsFolder
+from ge.dialects.npu.program import Blob, Program
+from ge.dialects.weights_file import WeightsFile, WeightsFolder, digest_of, write_weights
 
 rows = pytest.mark.parametrize("row", INSTRS.values(), ids=INSTRS.keys())
 seeds = pytest.mark.parametrize("seed", range(25))
@@ -89,6 +90,39 @@ def test_external_weights_leave_digests(seed: int, random_program: MakeProgram) 
     assert all(b.data is None for b in again.weights if b.bytes > 1024)
     # Text without a weights file leaves the same values out.
     assert write_object(parse_asm(print_asm(program))) == write_object(program, True)
+
+
+def test_weights_come_back_from_their_file(random_program: MakeProgram, tmp_path: Path) -> None:
+    program = random_program(3)
+    data = bytes(5000)
+    program.weights = [Blob(digest_of(data), len(data), memoryview(data))]
+    write_weights(tmp_path / "p.weights", [(digest_of(data), data)])
+    outside = read_object(write_object(program, external_weights=True))
+    assert outside.weights[0].data is None
+    attach_weights(outside, WeightsFile(tmp_path / "p.weights").__getitem__)
+    assert write_object(outside) == write_object(program)
+    outside.weights[0] = Blob(digest_of(data), 4000, None)
+    with pytest.raises(InputError, match="must have 4000 bytes, has 5000"):
+        attach_weights(outside, WeightsFile(tmp_path / "p.weights").__getitem__)
+
+
+def test_too_many_weights_stay_outside(
+    random_program: MakeProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = random_program(3)
+    monkeypatch.setattr("ge.codegen.objects.MOST_WEIGHTS_BYTES", 0)
+    program.weights = [Blob(digest_of(b"x" * 2000), 2000, memoryview(b"x" * 2000))]
+    assert read_object(write_object(program)).weights[0].data is None
+
+
+def test_words_are_opcode_length_and_operands() -> None:
+    """Encodings counted by hand: 16 bits of head, 7 of a register, 64 of a constant."""
+    li, loop, halt = parse_asm(".target tiny, cores=1\nmain: li x3, -2\nloop x5, main\nhalt").code
+    assert int.from_bytes(encode(li), "little") == (
+        0x01 | 2 << 10 | 3 << 16 | ((1 << 64) - 2) << 23
+    )
+    assert encode(loop) == (0x07 | 1 << 10 | 1 << 16 | 5 << 17).to_bytes(8, "little")
+    assert encode(halt) == (0x0A | 1 << 10).to_bytes(8, "little")
 
 
 def test_the_manual_is_fresh() -> None:

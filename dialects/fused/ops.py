@@ -1,0 +1,246 @@
+"""The `fused` dialect: one operation is one kernel of the device.
+
+Each has an anchor, the work that shapes its loops, and a region of `graph` operations that runs on
+the anchor's result before it is stored. Tensors are whole; there is no memory and no loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.attributes import IntsAttr
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """What the kernel stores."""
+
+    name = "fused.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "$values attr-dict `:` type($values)"
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """
+    The elements of a tensor that lie `strides` apart from `offset` on; it costs nothing.
+
+    ```mlir
+    %t = fused.view %x <0> strides <1, 8> : tensor<4x8xf16> -> tensor<8x4xf16>
+    ```
+    """
+
+    name = "fused.view"
+    source = operand_def(TensorType)
+    offset = prop_def(IntsAttr)
+    strides = prop_def(IntsAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source $offset `strides` $strides attr-dict `:` type($source) `->` type($result)"
+    )
+
+
+class FusedOp(IRDLOperation):
+    """A kernel: its operands, the anchor's first, and the region on what the anchor makes."""
+
+    ANCHOR_INS: ClassVar[int] = 0
+    """Operands that the anchor takes; its result is then the region's first argument."""
+
+    kind = prop_def(StringAttr)
+    """What the kernel is called in reports: the name its fusion has."""
+    sources = prop_def(ArrayAttr[StringAttr])
+    layout = opt_prop_def(IntsAttr)
+    """The result's axis i is axis `layout[i]` of what the region yields: a transpose for free."""
+    ins = var_operand_def(TensorType)
+    out = result_def(TensorType)
+    body = region_def("single_block")
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$kind `(` $ins `)` attr-dict-with-keyword $body `:` functional-type($ins, $out)"
+    )
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        sources: Sequence[str],
+        ins: Sequence[SSAValue],
+        out: Attribute,
+        body: Block,
+        **properties: Attribute,
+    ) -> Self:
+        """The kernel over a body whose block is made already."""
+        named: dict[str, Attribute] = {
+            "kind": StringAttr(kind),
+            "sources": ArrayAttr([StringAttr(s) for s in dict.fromkeys(sources)]),
+            **properties,
+        }
+        return cls.create(
+            operands=list(ins), properties=named, result_types=[out], regions=[Region(body)]
+        )
+
+    @property
+    def extras(self) -> Sequence[SSAValue]:
+        """Operands of the region alone."""
+        return list(self.ins)[self.ANCHOR_INS :]
+
+    @property
+    def yielded(self) -> SSAValue:
+        """What the region gives to store."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last.values[0]
+
+    def verify_(self) -> None:
+        want = len(self.extras) + bool(self.ANCHOR_INS)
+        have = len(self.body.block.args)
+        if want != have:
+            raise VerifyException(f"{self.name}: its region must take {want} values, got {have}")
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException(f"{self.name}: its region must end with fused.yield")
+        if (want := self.laid_out(self.yielded.type)) != self.out.type:
+            raise VerifyException(f"{self.name}: must give {want}, got {self.out.type}")
+
+    def laid_out(self, type_: Attribute) -> Attribute:
+        """The type of the result when a value of `type_` is stored in the kernel's layout."""
+        if self.layout is None or not isinstance(type_, TensorType):
+            return type_
+        shape = type_.get_shape()
+        return TensorType(type_.element_type, [shape[i] for i in self.layout.data])
+
+
+@irdl_op_definition
+class ElementwiseOp(FusedOp):
+    """Every element of the result from the elements at its place."""
+
+    name = "fused.elementwise"
+
+
+@irdl_op_definition
+class RowwiseOp(FusedOp):
+    """Elementwise, with reductions over some axes: a tile always spans those."""
+
+    name = "fused.rowwise"
+
+
+@irdl_op_definition
+class MatMulOp(FusedOp):
+    """The product of the last two axes of two tensors, batch by batch; batches broadcast."""
+
+    name = "fused.matmul"
+    ANCHOR_INS: ClassVar = 2
+
+
+@irdl_op_definition
+class Conv2DOp(FusedOp):
+    """A convolution of images, channels second; `pads` are top, left, bottom, right."""
+
+    name = "fused.conv2d"
+    ANCHOR_INS: ClassVar = 2
+    strides = prop_def(IntsAttr)
+    pads = prop_def(IntsAttr)
+    dilations = prop_def(IntsAttr)
+    group = prop_def(IntegerAttr[I64])
+
+
+@irdl_op_definition
+class PoolOp(FusedOp):
+    """The largest element (`max`) or the sum (`sum`) of each window of a batch of images."""
+
+    name = "fused.pool"
+    ANCHOR_INS: ClassVar = 1
+    reduction = prop_def(StringAttr)
+    window = prop_def(IntsAttr)
+    strides = prop_def(IntsAttr)
+    pads = prop_def(IntsAttr)
+    dilations = prop_def(IntsAttr)
+
+
+@irdl_op_definition
+class AttentionOp(FusedOp):
+    """
+    Softmax of `q . k^T * scale`, row by row, times `v`.
+
+    The region works on the scaled scores; what it yields goes through the softmax.
+    """
+
+    name = "fused.attention"
+    ANCHOR_INS: ClassVar = 3
+    scale = prop_def(FloatAttr[Float64Type])
+
+    def verify_(self) -> None:
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException(f"{self.name}: its region must end with fused.yield")
+
+
+@irdl_op_definition
+class ConcatOp(FusedOp):
+    """The operands one behind the other along an axis."""
+
+    name = "fused.concat"
+    axis = prop_def(IntegerAttr[I64])
+
+    def verify_(self) -> None:
+        if len(self.ins) < 1:
+            raise VerifyException(f"{self.name}: must have an operand")
+
+
+@irdl_op_definition
+class PadOp(FusedOp):
+    """The operand with `before` and `after` elements of `value` around it; negative ones cut."""
+
+    name = "fused.pad"
+    ANCHOR_INS: ClassVar = 1
+    before = prop_def(IntsAttr)
+    value = prop_def(FloatAttr[Float64Type])
+
+
+@irdl_op_definition
+class GatherOp(FusedOp):
+    """Slices of the first operand along an axis, at the places the second operand names."""
+
+    name = "fused.gather"
+    ANCHOR_INS: ClassVar = 2
+    axis = prop_def(IntegerAttr[I64])
+
+
+KERNEL_OPS: tuple[type[FusedOp], ...] = (
+    ElementwiseOp,
+    RowwiseOp,
+    MatMulOp,
+    Conv2DOp,
+    PoolOp,
+    AttentionOp,
+    ConcatOp,
+    PadOp,
+    GatherOp,
+)

@@ -1,0 +1,126 @@
+"""`emit-instructions`: kernels and calls become instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, Region
+from xdsl.passes import ModulePass
+
+from ge.dialects.npu.operands import Name, Reg, Sym
+from ge.dialects.npu.ops import (
+    INST_OPS,
+    FunctionOp,
+    InvokeOp,
+    LabelOp,
+    ProgramOp,
+    SourceOp,
+    TensorOp,
+)
+from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS
+from ge.dialects.npu.tree import KernelOp
+from ge.dialects.weights import WeightsAttr
+from ge.lowering.emit_kernel import emit
+from ge.lowering.programs import programs_of
+from ge.lowering.scalars import Line
+
+
+@dataclass(frozen=True)
+class EmitInstructionsPass(ModulePass):
+    """Write each kernel's loops as scalar code, and the calls as the function `main`."""
+
+    name = "emit-instructions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in programs_of(op):
+            for kernel in program.body.block.ops:
+                if isinstance(kernel, KernelOp) and kernel.dims is not None:
+                    _emit_kernel(kernel, program.cores.value.data)
+            program.body.block.add_op(_main(program))
+            for call in list(program.body.block.ops):
+                if isinstance(call, InvokeOp):
+                    call.detach()
+                    call.erase()
+
+
+def _emit_kernel(kernel: KernelOp, cores: int) -> None:
+    lines = emit(kernel, cores)
+    args = kernel.body.block.args
+    block = Block(arg_types=[a.type for a in args])
+    for old, new in zip(args, block.args, strict=True):
+        new.name_hint = old.name_hint
+    prefix = f".L{kernel.sym_name.data}_"
+    for line in lines:
+        block.add_op(_operation(line, prefix))
+    kernel.properties.pop("dims")
+    kernel.body.detach_block(0).erase()
+    kernel.body.add_block(block)
+
+
+def _operation(line: Line, prefix: str) -> Operation:
+    if line.row is None:
+        return LabelOp.create(properties={"label": StringAttr(_label(line.args[0], prefix))})
+    args = [
+        Name(_label(a, prefix)) if isinstance(a, Name) and a[:1] == "." else a for a in line.args
+    ]
+    return INST_OPS[line.row.mnemonic].of(*args)
+
+
+def _label(label: str, prefix: str) -> str:
+    return prefix + label.removeprefix(".L")
+
+
+def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
+    """Where each tensor lies: a symbol of its own, or an offset in the weights or the arena."""
+    found: dict[TensorOp, Sym] = {}
+    counts = {"input": 0, "output": 0}
+    blobs: dict[str, int] = {}
+    top = 0
+    for op in program.body.block.ops:
+        if not isinstance(op, TensorOp):
+            continue
+        role = op.role.data
+        if role in counts:
+            found[op] = Sym(f"{role.removesuffix('put')}{counts[role]}", 0)
+            counts[role] += 1
+        elif role == "weight":
+            assert isinstance(op.value, WeightsAttr)
+            blob = op.value.data
+            if blob.digest not in blobs:
+                blobs[blob.digest] = top
+                top += -(-blob.nbytes // ALIGNMENT) * ALIGNMENT
+            found[op] = Sym(WEIGHTS, blobs[blob.digest])
+        else:
+            found[op] = Sym(ARENA, op.address.value.data if op.address else 0)
+    return found
+
+
+def _main(program: ProgramOp) -> FunctionOp:
+    """The calls in order; all cores meet between them, because each may read what one wrote."""
+    symbols = symbols_of(program)
+    native = bool(program.native.value.data)
+    block = Block()
+    calls = [op for op in program.body.block.ops if isinstance(op, InvokeOp)]
+    for number, call in enumerate(calls):
+        if not native:
+            block.add_op(INST_OPS["launch"].of())
+        elif number:
+            block.add_ops([INST_OPS["sync.arrive"].of(), INST_OPS["sync.wait"].of()])
+        for register, address in enumerate(_addresses(call, symbols)):
+            block.add_op(INST_OPS["la"].of(Reg(register), address))
+        block.add_op(SourceOp.create(properties={"sources": call.sources}))
+        block.add_op(INST_OPS["call"].of(Name(call.callee.root_reference.data)))
+    block.add_op(INST_OPS["halt"].of())
+    return FunctionOp.create(properties={"sym_name": StringAttr("main")}, regions=[Region(block)])
+
+
+def _addresses(call: InvokeOp, symbols: dict[TensorOp, Sym]) -> Sequence[Sym]:
+    found = []
+    for value, offset in zip(call.args, call.offsets.data, strict=True):
+        assert isinstance(value.owner, TensorOp)
+        symbol = symbols[value.owner]
+        found.append(Sym(symbol.name, symbol.addend + offset * value.owner.result.type.dtype.bytes))
+    return found

@@ -1,0 +1,133 @@
+"""`fused-to-npu`: each fused operation becomes a kernel's tree and a call of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.attributes import IntsAttr
+from ge.dialects.diagnostics import DoesNotFit, GeError, UnsupportedError
+from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.graph.base import ConstantOp
+from ge.dialects.graph.module import input_names, main_of, output_names, return_of
+from ge.dialects.npu import target as targets
+from ge.dialects.npu.geometry import dense
+from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.target import DEFAULT, Target
+from ge.dialects.npu.tree import HbmType
+from ge.lowering.kernels.description import Description
+from ge.lowering.kernels.region import dtype_of, place_of, shape_of
+from ge.lowering.kernels.table import describe
+from ge.lowering.place_kernel import place
+
+
+@dataclass(frozen=True)
+class FusedToNpuPass(ModulePass):
+    """Describe each kernel, choose its tiles, and build its loops; equal kernels are built once."""
+
+    name = "fused-to-npu"
+    target: str = DEFAULT
+    cores: int = 0
+    """0 means all the target has."""
+    native: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        machine = targets.load(self.target)
+        main = main_of(op)
+        program = _Lowering(main, machine, self).program
+        main.detach()
+        op.body.block.add_op(program)
+
+
+class _Lowering:
+    def __init__(self, main: FuncOp, target: Target, options: FusedToNpuPass) -> None:
+        self.target = target
+        cores = options.cores or target.cores
+        self.block = Block()
+        self.program = ProgramOp.create(
+            properties={
+                "target": StringAttr(options.target),
+                "cores": IntegerAttr(cores, i64),
+                "native": IntegerAttr(int(options.native), i64),
+            },
+            regions=[Region(self.block)],
+        )
+        self.tensors: dict[SSAValue, SSAValue] = {}
+        self.kernels: dict[Description, str] = {}
+        self.outputs = dict(zip(return_of(main).arguments, output_names(main), strict=True))
+        for value, name in zip(main.body.block.args, input_names(main), strict=True):
+            self.tensor(value, "input", label=StringAttr(name))
+        for op in main.body.block.ops:
+            if isinstance(op, ConstantOp):
+                self.constant(op)
+            elif isinstance(op, FusedOp):
+                self.kernel(op)
+
+    def tensor(self, value: SSAValue, role: str, **properties: Attribute) -> None:
+        shape = shape_of(value)
+        op = TensorOp.create(
+            properties={"role": StringAttr(role), **properties},
+            result_types=[HbmType.of(shape, dense(shape), dtype_of(value))],
+        )
+        self.block.add_op(op)
+        self.tensors[value] = op.result
+
+    def constant(self, op: ConstantOp) -> None:
+        """Weights are kept as far as a kernel reads them from device memory."""
+        result = op.results[0]
+        readers = [use.operation for use in result.uses]
+        if any(isinstance(r, FusedOp | ViewOp) for r in readers):
+            self.tensor(result, "weight", value=op.value)
+
+    def kernel(self, op: FusedOp) -> None:
+        sources = [s.data for s in op.sources]
+        if op.out in self.outputs:
+            self.tensor(op.out, "output", label=StringAttr(self.outputs[op.out]))
+        else:
+            self.tensor(op.out, "temp")
+        try:
+            descriptions = describe(op)
+            for number, description in enumerate(descriptions):
+                ins = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
+                self.invoke(self.symbol(description, sources), ins, op.out, sources)
+        except (UnsupportedError, DoesNotFit) as e:
+            raise _named(e, sources) from None
+
+    def symbol(self, description: Description, sources: Sequence[str]) -> str:
+        """The kernel that computes a description, built when it is first asked for."""
+        if description not in self.kernels:
+            name = f"k{len(self.kernels)}"
+            self.kernels[description] = name
+            self.block.add_op(place(description, self.target, name, sources))
+        return self.kernels[description]
+
+    def invoke(
+        self, symbol: str, ins: Sequence[SSAValue], out: SSAValue, sources: Sequence[str]
+    ) -> None:
+        places = [place_of(v) for v in ins]
+        op = InvokeOp.create(
+            operands=[*(self.tensors[p.base] for p in places), self.tensors[out]],
+            properties={
+                "callee": SymbolRefAttr(symbol),
+                "outs": IntegerAttr(1, i64),
+                "offsets": IntsAttr((*(p.offset for p in places), 0)),
+                "sources": _strings(sources),
+            },
+        )
+        self.block.add_op(op)
+
+
+def _named(error: GeError, sources: Sequence[str]) -> GeError:
+    """The error, with the model's node that it is about."""
+    kind = UnsupportedError if isinstance(error, UnsupportedError) else DoesNotFit
+    return kind(error.message, where=f"node '{sources[0]}'" if sources else "")
+
+
+def _strings(words: Sequence[str]) -> Attribute:
+    return ArrayAttr([StringAttr(w) for w in words])

@@ -1,0 +1,138 @@
+"""Attention as one kernel: the scores of a tile never leave the chip.
+
+The softmax runs along the keys as they come: `m` is the largest score so far, `l` the sum of the
+exponentials, `o` the weighted values, and each new tile of keys scales down what was there before.
+"""
+
+from __future__ import annotations
+
+from ge.dialects.dtypes import F32, DType
+from ge.dialects.fused.ops import AttentionOp
+from ge.dialects.npu.axes import Axis
+from ge.lowering.kernels.collapse import collapse
+from ge.lowering.kernels.description import (
+    Description,
+    Dim,
+    DimKind,
+    Matrix,
+    Step,
+    Value,
+    Vector,
+)
+from ge.lowering.kernels.region import (
+    RegionWriter,
+    dtype_of,
+    operand,
+    result,
+    shape_of,
+    tile_of,
+)
+from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
+
+LOWEST = -3.4028234663852886e38
+"""Where the largest score starts: the lowest f32, so that no masked score lies below it."""
+
+STAGE = 1
+"""The second product runs a tile of keys behind the first: both take turns in the matrix unit."""
+
+
+def describe_attention(op: AttentionOp) -> Description:
+    """Query tiles in parallel, key tiles in sequence, head dimensions whole."""
+    q, k, v = list(op.ins)[:3]
+    *batch, rows, depth = shape_of(q)
+    keys, wide = shape_of(v)[-2:]
+    names = [f"b{i}" for i in range(len(batch))]
+    extents = {**dict(zip(names, batch, strict=True)), "q": rows, "kv": keys, "d": depth, "e": wide}
+    kinds = {"kv": DimKind.SEQUENTIAL, "d": DimKind.WHOLE, "e": DimKind.WHOLE}
+    dims = [
+        Dim(d, n, kinds.get(d, DimKind.PARALLEL))
+        for d, n in extents.items()
+        if n != 1 or d not in names
+    ]
+    axis = {d: Axis(((d, 1),)) for d in extents}
+    around = [axis[d] for d in names]
+    operands = [
+        operand("q", q, [*around, axis["q"], axis["d"]]),
+        operand("k", k, [*around, axis["kv"], axis["d"]]),
+        operand("v", v, [*around, axis["kv"], axis["e"]]),
+    ]
+    scores = [*around, axis["q"], axis["kv"]]
+    extras = [operand(f"x{i}", x, scores) for i, x in enumerate(op.extras)]
+    out = result("y", op, [*around, axis["q"], axis["e"]])
+    order = [d.name for d in dims]
+    outer = tuple(d for d in names if d in order)
+    row, score, value = (*outer, "q"), (*outer, "q", "kv"), (*outer, "q", "e")
+    values: dict[str, Value] = {
+        "s": Value(score, F32),
+        "pv": Value(value, F32),
+        "m": Value(row, F32),
+        "l": Value(row, F32),
+        "o": Value(value, F32),
+    }
+
+    init = Vector(
+        (
+            Step("vfill", "m", (), (LOWEST,)),
+            Step("vfill", "l", (), (0.0,)),
+            Step("vfill", "o", (), (0.0,)),
+        )
+    )
+    softmax = VectorWriter(order, "s")
+    region = RegionWriter(softmax, extents)
+    args = list(op.body.block.args)
+    scaled = softmax.mul(Tile("s", score, F32), op.scale.value.data)
+    region.bind(args[0], scaled, scores)
+    for arg, tensor in zip(args[1:], extras, strict=True):
+        region.bind(arg, tile_of(tensor), scores)
+    _online_softmax(softmax, region.run(op), dtype_of(v), score, row)
+    values |= softmax.values
+    last = VectorWriter(order, "f")
+    last.finish(
+        last.mul(Tile("o", value, F32), last.reciprocal(Tile("l", row, F32))),
+        "y",
+        out.dims,
+        out.dtype,
+    )
+    values |= last.values
+    update = Vector((Step("vmul", "o", ("o", "c")), Step("vadd", "o", ("o", "pv"))), stage=STAGE)
+    return collapse(
+        Description(
+            kind=op.kind.data,
+            dims=tuple(dims),
+            operands=(*operands, *extras),
+            results=(out,),
+            init=(init,),
+            body=(
+                Matrix("s", "q", "k", ("d",)),
+                Vector(tuple(softmax.steps)),
+                Matrix("pv", "p", "v", ("kv",), stage=STAGE),
+                update,
+            ),
+            final=(Vector(tuple(last.steps)),),
+            values=tuple(values.items()),
+            carried=("m", "l", "o"),
+        )
+    )
+
+
+def _online_softmax(
+    w: VectorWriter, z: Arg, dtype: DType, score: tuple[str, ...], row: tuple[str, ...]
+) -> None:
+    """Take a tile of scores in: the new largest one, what scales the past down, probabilities."""
+    z = w.wide(z)
+    assert isinstance(z, Tile)
+    before, total = Tile("m", row, F32), Tile("l", row, F32)
+    largest = w.tiles("vmax", before, w.reduce("vrmax", z, ("kv",)))
+    w.values["c"] = Value(row, F32)
+    past = w.step("vexp", Tile("c", row, F32), w.tiles("vsub", before, largest))
+    grown = w.exp(w.sub(z, largest))
+    w.step("vmul", total, total, past)
+    w.step("vadd", total, total, w.reduce("vrsum", grown, ("kv",)))
+    w.step("vcopy", before, largest)
+    w.values["p"] = Value(score, dtype)
+    w.step(
+        "vconv" if dtype is not F32 else "vcopy",
+        Tile("p", score, dtype),
+        grown,
+        words=("rint",) if dtype is not F32 else (),
+    )

@@ -1,0 +1,163 @@
+"""Convolutions and pools over images with channels second.
+
+A convolution is the product of the weights, as they lie, and windows of the image: what would be
+the unfolded image is only ever a strided view of the box that is loaded. The result then has the
+image's own layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from ge.dialects.dtypes import F32
+from ge.dialects.fused.ops import Conv2DOp, FusedOp, PoolOp
+from ge.dialects.npu.axes import Axis
+from ge.dialects.npu.isa.cube import accumulator
+from ge.lowering.kernels.collapse import collapse
+from ge.lowering.kernels.description import (
+    Description,
+    Dim,
+    DimKind,
+    Matrix,
+    Operand,
+    Step,
+    Value,
+    Vector,
+)
+from ge.lowering.kernels.matmul import with_epilogue
+from ge.lowering.kernels.region import (
+    RegionWriter,
+    dtype_of,
+    operand,
+    result,
+    shape_of,
+    tile_of,
+)
+from ge.lowering.kernels.vector_writer import Tile, VectorWriter
+
+_Body = Callable[[VectorWriter], tuple[Tile, list[Step]]]
+"""Writes what comes before the window loop; gives the accumulated tile and the loop's steps."""
+
+
+def _axis(*terms: tuple[str, int], offset: int = 0) -> Axis:
+    return Axis(tuple(terms), offset)
+
+
+def _windows(op: Conv2DOp | PoolOp) -> list[Axis]:
+    """The image's rows and columns that an output place and a window place meet at."""
+    strides, dilations, pads = op.strides.data, op.dilations.data, op.pads.data
+    return [
+        _axis(("y", strides[0]), ("ky", dilations[0]), offset=-pads[0]),
+        _axis(("x", strides[1]), ("kx", dilations[1]), offset=-pads[1]),
+    ]
+
+
+def describe_conv(op: Conv2DOp) -> Description:
+    """A convolution on the cube, or on the vector unit where a group has one channel."""
+    if shape_of(op.ins[1])[1] == 1 and op.group.value.data > 1:
+        return _depthwise(op)
+    image, weights = op.ins[0], op.ins[1]
+    batch, channels, height, width = shape_of(op.body.block.args[0])
+    groups = op.group.value.data
+    inputs, ky, kx = shape_of(weights)[1:]
+    extents = {
+        "g": groups,
+        "b": batch,
+        "o": channels // groups,
+        "y": height,
+        "x": width,
+        "i": inputs,
+        "ky": ky,
+        "kx": kx,
+    }
+    over = ("i", "ky", "kx")
+    dims = [
+        Dim(d, n, DimKind.REDUCE if d in over else DimKind.PARALLEL) for d, n in extents.items()
+    ]
+    channel = _axis(("g", channels // groups), ("o", 1)) if groups > 1 else _axis(("o", 1))
+    source = _axis(("g", inputs), ("i", 1)) if groups > 1 else _axis(("i", 1))
+    if groups == 1:
+        dims = dims[1:]
+    x = operand("x", image, [_axis(("b", 1)), source, *_windows(op)])
+    w = operand("w", weights, [channel, *(_axis((d, 1)) for d in over)])
+    rows = ("g", "o") if groups > 1 else ("o",)
+    axes = [_axis(("b", 1)), channel, _axis(("y", 1)), _axis(("x", 1))]
+    acc = Value((*rows, "b", "y", "x"), accumulator(dtype_of(image)))
+    return with_epilogue(op, dims, (x, w), Matrix("acc", "w", "x", over), acc, axes)
+
+
+def _depthwise(op: Conv2DOp) -> Description:
+    """One channel in, `channels / groups` out: multiply and add on the vector unit."""
+    image, weights = op.ins[0], op.ins[1]
+    batch, channels, height, width = shape_of(op.body.block.args[0])
+    groups = op.group.value.data
+    ky, kx = shape_of(weights)[2:]
+    many = channels // groups
+    extents = {"b": batch, "c": groups, "j": many, "y": height, "x": width, "ky": ky, "kx": kx}
+    channel = _axis(("c", many), ("j", 1)) if many > 1 else _axis(("c", 1))
+    x = operand("img", image, [_axis(("b", 1)), _axis(("c", 1)), *_windows(op)])
+    w = operand("w", weights, [channel, _axis(), _axis(("ky", 1)), _axis(("kx", 1))])
+    axes = [_axis(("b", 1)), channel, _axis(("y", 1)), _axis(("x", 1))]
+
+    def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
+        acc = writer.fill(0.0, ("b", "c", "j", "y", "x") if many > 1 else ("b", "c", "y", "x"), F32)
+        pair = [writer.convert(tile_of(t), F32) for t in (x, w)]
+        over = ("ky", "kx")
+        return acc, [Step("vmla", acc.name, tuple(t.name for t in pair), over=over)]
+
+    return _window_kernel(op, extents, (x, w), axes, body)
+
+
+def describe_pool(op: PoolOp) -> Description:
+    """The largest element, or the sum, of each window."""
+    image = op.ins[0]
+    batch, channels, height, width = shape_of(op.body.block.args[0])
+    ky, kx = op.window.data
+    extents = {"b": batch, "c": channels, "y": height, "x": width, "ky": ky, "kx": kx}
+    largest = op.reduction.data == "max"
+    axes = [_axis((d, 1)) for d in ("b", "c", "y", "x")]
+    x = operand("img", image, [*axes[:2], *_windows(op)], -inf if largest else 0.0)
+
+    def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
+        acc = writer.fill(-inf if largest else 0.0, ("b", "c", "y", "x"), F32)
+        wide = writer.convert(tile_of(x), F32)
+        instr = "vmax" if largest else "vadd"
+        return acc, [Step(instr, acc.name, (acc.name, wide.name), over=("ky", "kx"))]
+
+    return collapse(_window_kernel(op, extents, (x,), axes, body))
+
+
+def _window_kernel(
+    op: FusedOp,
+    extents: dict[str, int],
+    anchor: tuple[Operand, ...],
+    axes: list[Axis],
+    body: _Body,
+) -> Description:
+    """A kernel of the vector unit that walks windows, then runs the region."""
+    whole = ("ky", "kx")
+    dims = [
+        Dim(d, n, DimKind.WHOLE if d in whole else DimKind.PARALLEL)
+        for d, n in extents.items()
+        if n != 1 or d in whole
+    ]
+    writer = VectorWriter([d.name for d in dims])
+    region = RegionWriter(writer, extents)
+    acc, steps = body(writer)
+    writer.steps += steps
+    args = list(op.body.block.args)
+    region.bind(args[0], acc, axes)
+    extras = [operand(f"x{i}", v, axes) for i, v in enumerate(op.extras)]
+    for value, tensor in zip(args[1:], extras, strict=True):
+        region.bind(value, tile_of(tensor), axes)
+    out = result("y", op, axes)
+    writer.finish(region.run(op), "y", acc.dims, out.dtype)
+    return Description(
+        kind=op.kind.data,
+        dims=tuple(dims),
+        operands=(*anchor, *extras),
+        results=(out,),
+        body=(Vector(tuple(writer.steps)),),
+        values=tuple(writer.values.items()),
+    )

@@ -1,0 +1,72 @@
+"""Kernels of the vector unit alone: elementwise, and with reductions over whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ge.dialects.fused.ops import ElementwiseOp, FusedOp, RowwiseOp
+from ge.dialects.graph.base import GraphOp
+from ge.dialects.npu.axes import Axis
+from ge.lowering.kernels.collapse import collapse
+from ge.lowering.kernels.description import Description, Dim, DimKind, Vector
+from ge.lowering.kernels.reducing_ops import REDUCING
+from ge.lowering.kernels.region import RegionWriter, operand, result, shape_of, tile_of
+from ge.lowering.kernels.vector_writer import VectorWriter
+
+
+def space_of(op: FusedOp) -> tuple[int, ...]:
+    """The iteration space: what the operands and what the reductions work on broadcast to."""
+    shapes = [shape_of(v) for v in op.body.block.args]
+    if not any(type(inner) in REDUCING for inner in op.body.block.ops):
+        shapes.append(shape_of(op.yielded))
+    rank = max((len(s) for s in shapes), default=0)
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    return tuple(max(column) for column in zip(*padded, strict=True)) if rank else ()
+
+
+def _reduced_axes(op: FusedOp, rank: int) -> set[int]:
+    axes: set[int] = set()
+    for inner in op.body.block.ops:
+        if isinstance(inner, GraphOp) and (row := REDUCING.get(type(inner))):
+            own = len(shape_of(inner.operands[0]))
+            axes |= {rank - own + a for a in row.axes(inner.attrs, own)}
+    return axes
+
+
+def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
+    """One pass of the vector unit; rows that are reduced stay whole."""
+    space = space_of(op)
+    whole = _reduced_axes(op, len(space))
+    names = [f"d{i}" for i in range(len(space))]
+    kinds = [DimKind.WHOLE if i in whole else DimKind.PARALLEL for i in range(len(space))]
+    dims = [Dim(d, n, k) for d, n, k in zip(names, space, kinds, strict=True) if n != 1]
+    axes = [Axis(((d, 1),)) for d in names]
+    operands = [operand(f"x{i}", v, axes) for i, v in enumerate(op.ins)]
+    writer = VectorWriter(names)
+    region = RegionWriter(writer, {d.name: d.extent for d in dims})
+    for value, tensor in zip(op.body.block.args, operands, strict=True):
+        region.bind(value, tile_of(tensor), axes)
+    value = region.run(op)
+    out_axes = _result_axes(op, region.axes[op.yielded], axes)
+    out = result("y", op, out_axes)
+    writer.finish(value, "y", out.dims, out.dtype)
+    return collapse(
+        Description(
+            kind=op.kind.data,
+            dims=tuple(dims) or (Dim("d0", 1, DimKind.PARALLEL),),
+            operands=tuple(operands),
+            results=(out,),
+            body=(Vector(tuple(writer.steps)),),
+            values=tuple(writer.values.items()),
+        )
+    )
+
+
+def _result_axes(op: FusedOp, along: Sequence[tuple[str, ...]], axes: Sequence[Axis]) -> list[Axis]:
+    """The space's axes that the yielded value has, in its order."""
+    shape = shape_of(op.yielded)
+    found = []
+    for i, n in enumerate(shape):
+        from_end = axes[len(axes) - len(shape) + i] if len(axes) >= len(shape) else Axis(())
+        found.append(Axis(((along[i][0], 1),)) if n != 1 and along[i] else from_end)
+    return found

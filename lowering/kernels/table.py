@@ -1,0 +1,44 @@
+"""The kernel table: how each fused operation is described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.fused.ops import (
+    AttentionOp,
+    ConcatOp,
+    Conv2DOp,
+    ElementwiseOp,
+    FusedOp,
+    MatMulOp,
+    PadOp,
+    PoolOp,
+    RowwiseOp,
+)
+from ge.lowering.kernels.attention import describe_attention
+from ge.lowering.kernels.conv import describe_conv, describe_pool
+from ge.lowering.kernels.copy import describe_concat, describe_pad
+from ge.lowering.kernels.description import Description
+from ge.lowering.kernels.matmul import describe_matmul
+from ge.lowering.kernels.rowwise import describe_vector
+
+KERNELS: dict[type[FusedOp], Callable[[Any], Description | list[Description]]] = {
+    AttentionOp: describe_attention,
+    ConcatOp: describe_concat,
+    Conv2DOp: describe_conv,
+    ElementwiseOp: describe_vector,
+    MatMulOp: describe_matmul,
+    PadOp: describe_pad,
+    PoolOp: describe_pool,
+    RowwiseOp: describe_vector,
+}
+
+
+def describe(op: FusedOp) -> list[Description]:
+    """The kernels that a fused operation is, nearly always one."""
+    if type(op) not in KERNELS:
+        raise UnsupportedError(f"no kernel computes '{op.name}'")
+    found = KERNELS[type(op)](op)
+    return found if isinstance(found, list) else [found]

@@ -1,0 +1,297 @@
+"""Which vector instructions an operator becomes on a tile: one row an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+from ge.dialects import dtypes
+from ge.dialects.graph.base import GraphOp
+from ge.dialects.graph.ops import activation as act
+from ge.dialects.graph.ops import binary, unary
+from ge.dialects.graph.ops.activation import GeluForm
+from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
+
+VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {}
+"""Elementwise operators: writer, operands and attributes to the result."""
+
+
+def vector(*ops: type[GraphOp]) -> Callable[[Callable[..., Arg]], Callable[..., Arg]]:
+    """Register the steps of one or more elementwise operators."""
+
+    def register(write: Callable[..., Arg]) -> Callable[..., Arg]:
+        VECTOR.update(dict.fromkeys(ops, write))
+        return write
+
+    return register
+
+
+# Arithmetic
+
+
+@vector(binary.AddOp)
+def _add(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    return w.add(a, b)
+
+
+@vector(binary.SubOp)
+def _sub(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    return w.sub(a, b)
+
+
+@vector(binary.MulOp)
+def _mul(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    return w.mul(a, b)
+
+
+@vector(binary.DivOp)
+def _div(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    return w.div(a, b)
+
+
+@vector(binary.MaxOp)
+def _max(w: VectorWriter, *args: Arg) -> Arg:
+    result = args[0]
+    for other in args[1:]:
+        result = w.maximum(result, other)
+    return result
+
+
+@vector(binary.MinOp)
+def _min(w: VectorWriter, *args: Arg) -> Arg:
+    result = args[0]
+    for other in args[1:]:
+        result = w.minimum(result, other)
+    return result
+
+
+@vector(binary.PowOp)
+def _pow(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    if b == 0.5:
+        return w.unary("vsqrt", a)
+    if b == -0.5:
+        return w.unary("vrsqrt", a)
+    if isinstance(b, float) and b == int(b) and 1 <= abs(b) <= 8:
+        power = a
+        for _ in range(int(abs(b)) - 1):
+            power = w.mul(power, a)
+        return power if b > 0 else w.reciprocal(power)
+    return w.exp(w.mul(w.unary("vln", a), b))
+
+
+# One operand
+
+
+@vector(unary.NegOp)
+def _neg(w: VectorWriter, x: Arg) -> Arg:
+    return w.mul(x, -1.0)
+
+
+@vector(unary.AbsOp)
+def _abs(w: VectorWriter, x: Arg) -> Arg:
+    return w.unary("vabs", x)
+
+
+@vector(unary.ExpOp)
+def _exp(w: VectorWriter, x: Arg) -> Arg:
+    return w.exp(x)
+
+
+@vector(unary.LogOp)
+def _log(w: VectorWriter, x: Arg) -> Arg:
+    return w.unary("vln", x)
+
+
+@vector(unary.SqrtOp)
+def _sqrt(w: VectorWriter, x: Arg) -> Arg:
+    return w.unary("vsqrt", x)
+
+
+@vector(unary.ReciprocalOp)
+def _reciprocal(w: VectorWriter, x: Arg) -> Arg:
+    return w.reciprocal(x)
+
+
+@vector(unary.IdentityOp, unary.DropoutOp)
+def _identity(w: VectorWriter, x: Arg, *_: Arg, **attrs: Any) -> Arg:
+    return x
+
+
+@vector(unary.SignOp)
+def _sign(w: VectorWriter, x: Arg) -> Arg:
+    up = w.select(w.compare("gt", x, 0.0), 1.0, 0.0)
+    return w.select(w.compare("lt", x, 0.0), -1.0, up)
+
+
+def _rounding(how: str) -> Callable[[VectorWriter, Arg], Arg]:
+    def write(w: VectorWriter, x: Arg) -> Arg:
+        x = w.wide(x)
+        assert isinstance(x, Tile)
+        return w.step("vconv", w.new(x.dims, x.dtype), x, words=(how,))
+
+    return write
+
+
+VECTOR[unary.FloorOp] = _rounding("floor")
+VECTOR[unary.CeilOp] = _rounding("ceil")
+VECTOR[unary.RoundOp] = _rounding("rint")
+
+
+@vector(unary.CastOp)
+def _cast(w: VectorWriter, x: Arg, *, to: dtypes.DType) -> Arg:
+    if not isinstance(x, Tile) or x.dtype is to:
+        return x
+    if to is dtypes.B8:
+        return w.compare("ne", x, 0.0)
+    return w.convert(x, to, "rint" if to.is_float else "trunc")
+
+
+@vector(unary.NotOp)
+def _not(w: VectorWriter, x: Tile) -> Arg:
+    return w.compare("eq", x, 0.0)
+
+
+@vector(unary.TanhOp)
+def _tanh(w: VectorWriter, x: Arg) -> Arg:
+    """`1 - 2 / (e^2x + 1)`: right at both ends, where e^2x is 0 or infinite."""
+    grown = w.add(w.exp(w.mul(x, 2.0)), 1.0)
+    return w.add(w.mul(w.reciprocal(grown), -2.0), 1.0)
+
+
+@vector(act.SigmoidOp)
+def _sigmoid(w: VectorWriter, x: Arg) -> Arg:
+    return w.reciprocal(w.add(w.exp(w.mul(x, -1.0)), 1.0))
+
+
+# Abramowitz and Stegun 7.1.26: |error| <= 1.5e-7.
+_ERF_P = 0.3275911
+_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592, 0.0)
+
+
+def _tail(w: VectorWriter, size: Tile) -> Arg:
+    """`1 - erf(size)` for `size` >= 0."""
+    t = w.reciprocal(w.add(w.mul(size, _ERF_P), 1.0))
+    return w.mul(w.polynomial(t, _ERF), w.exp(w.mul(w.mul(size, size), -1.0)))
+
+
+@vector(unary.ErfOp)
+def _erf(w: VectorWriter, x: Arg) -> Arg:
+    upper = w.sub(1.0, _tail(w, w.unary("vabs", x)))
+    return w.select(w.compare("lt", x, 0.0), w.mul(upper, -1.0), upper)
+
+
+@vector(act.GeluOp)
+def _gelu(w: VectorWriter, x: Arg, *, approximate: GeluForm) -> Arg:
+    if approximate is GeluForm.TANH:
+        cubed = w.mul(w.mul(w.mul(x, x), x), 0.044715)
+        inner = w.mul(w.add(x, cubed), sqrt(8.0 / 3.141592653589793))
+        return w.mul(x, _sigmoid(w, inner))
+    # x (1 + erf(x / sqrt 2)) / 2 = max(x, 0) - |x| (1 - erf(|x| / sqrt 2)) / 2
+    size = w.unary("vabs", x)
+    scaled = w.mul(size, sqrt(0.5))
+    assert isinstance(scaled, Tile)
+    half_tail = w.mul(w.mul(size, _tail(w, scaled)), 0.5)
+    return w.sub(w.maximum(x, 0.0), half_tail)
+
+
+# Activations
+
+
+@vector(act.ReluOp)
+def _relu(w: VectorWriter, x: Arg) -> Arg:
+    return w.maximum(x, 0.0)
+
+
+@vector(act.LeakyReluOp)
+def _leaky_relu(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
+    return w.add(w.maximum(x, 0.0), w.mul(w.minimum(x, 0.0), alpha))
+
+
+@vector(act.PReluOp)
+def _prelu(w: VectorWriter, x: Arg, slope: Arg) -> Arg:
+    return w.add(w.maximum(x, 0.0), w.mul(w.minimum(x, 0.0), slope))
+
+
+@vector(act.EluOp)
+def _elu(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
+    below = w.mul(w.add(w.exp(w.minimum(x, 0.0)), -1.0), alpha)
+    return w.add(w.maximum(x, 0.0), below)
+
+
+@vector(act.SeluOp)
+def _selu(w: VectorWriter, x: Arg, *, alpha: float, gamma: float) -> Arg:
+    return w.mul(_elu(w, x, alpha=alpha), gamma)
+
+
+@vector(act.HardSigmoidOp)
+def _hard_sigmoid(w: VectorWriter, x: Arg, *, alpha: float, beta: float) -> Arg:
+    return w.minimum(w.maximum(w.add(w.mul(x, alpha), beta), 0.0), 1.0)
+
+
+@vector(act.HardSwishOp)
+def _hard_swish(w: VectorWriter, x: Arg) -> Arg:
+    return w.mul(x, _hard_sigmoid(w, x, alpha=1.0 / 6.0, beta=0.5))
+
+
+@vector(act.SoftplusOp)
+def _softplus(w: VectorWriter, x: Arg) -> Arg:
+    """`max(x, 0) + ln(1 + e^-|x|)`, which does not overflow."""
+    small = w.exp(w.mul(w.unary("vabs", x), -1.0))
+    return w.add(w.maximum(x, 0.0), w.unary("vln", w.add(small, 1.0)))
+
+
+@vector(act.SoftsignOp)
+def _softsign(w: VectorWriter, x: Arg) -> Arg:
+    return w.div(x, w.add(w.unary("vabs", x), 1.0))
+
+
+@vector(act.MishOp)
+def _mish(w: VectorWriter, x: Arg) -> Arg:
+    return w.mul(x, _tanh(w, _softplus(w, x)))
+
+
+@vector(act.SwishOp)
+def _swish(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
+    return w.mul(x, _sigmoid(w, w.mul(x, alpha)))
+
+
+@vector(act.ClipOp)
+def _clip(w: VectorWriter, x: Arg, low: Arg | None = None, high: Arg | None = None) -> Arg:
+    if low is not None:
+        x = w.maximum(x, low)
+    return x if high is None else w.minimum(x, high)
+
+
+# Comparison and choice
+
+
+def _comparison(how: str) -> Callable[[VectorWriter, Arg, Arg], Arg]:
+    return lambda w, a, b: w.compare(how, a, b)
+
+
+VECTOR[binary.EqualOp] = _comparison("eq")
+VECTOR[binary.LessOp] = _comparison("lt")
+VECTOR[binary.GreaterOp] = _comparison("gt")
+VECTOR[binary.LessOrEqualOp] = _comparison("le")
+VECTOR[binary.GreaterOrEqualOp] = _comparison("ge")
+
+
+@vector(binary.AndOp)
+def _and(w: VectorWriter, a: Tile, b: Tile) -> Arg:
+    return w.tiles("vand", a, b)
+
+
+@vector(binary.OrOp)
+def _or(w: VectorWriter, a: Tile, b: Tile) -> Arg:
+    return w.tiles("vor", a, b)
+
+
+@vector(binary.XorOp)
+def _xor(w: VectorWriter, a: Tile, b: Tile) -> Arg:
+    return w.tiles("vxor", a, b)
+
+
+@vector(binary.WhereOp)
+def _where(w: VectorWriter, condition: Tile, x: Arg, y: Arg) -> Arg:
+    return w.select(condition, x, y)

@@ -1,0 +1,204 @@
+"""Writes the vector steps of a kernel: tiles by name, numbers folded into the instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ge.dialects import dtypes
+from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.dtypes import B8, F32, DType
+from ge.lowering.kernels.description import Step, Value
+
+NOT_ON_DEVICE = (dtypes.I64, dtypes.U64, dtypes.F64, dtypes.U32, dtypes.U16)
+"""Element types that no vector instruction of the machine works on."""
+
+
+class Tile(NamedTuple):
+    """A value of the region on the current tile."""
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: DType
+
+
+Arg = Tile | float
+"""A tile, or a number that is known when the kernel is compiled."""
+
+
+class VectorWriter:
+    """Appends steps; results are new values, floats are computed in f32."""
+
+    def __init__(self, order: Sequence[str], stem: str = "t") -> None:
+        self.order = tuple(order)
+        self.stem = stem
+        self.steps: list[Step] = []
+        self.values: dict[str, Value] = {}
+        self.converted: dict[tuple[str, DType], Tile] = {}
+
+    def new(self, dims: Sequence[str], dtype: DType) -> Tile:
+        tile = Tile(f"{self.stem}{len(self.values)}", self.sorted(dims), dtype)
+        self.values[tile.name] = Value(tile.dims, dtype)
+        return tile
+
+    def sorted(self, dims: Sequence[str]) -> tuple[str, ...]:
+        return tuple(d for d in self.order if d in dims)
+
+    def step(
+        self,
+        instr: str,
+        out: Tile,
+        *ins: Tile,
+        numbers: Sequence[float] = (),
+        words: Sequence[str] = (),
+    ) -> Tile:
+        names = tuple(t.name for t in ins)
+        self.steps.append(Step(instr, out.name, names, tuple(numbers), tuple(words)))
+        return out
+
+    def convert(self, tile: Tile, dtype: DType, how: str = "rint") -> Tile:
+        """The tile as another element type; the same tile is converted once."""
+        if tile.dtype is dtype:
+            return tile
+        key = (tile.name, dtype)
+        if key not in self.converted:
+            out = self.new(tile.dims, dtype)
+            self.converted[key] = self.step("vconv", out, tile, words=(how,))
+        return self.converted[key]
+
+    def wide(self, arg: Arg) -> Arg:
+        """Floats as f32, which everything is computed in."""
+        if isinstance(arg, Tile) and arg.dtype.is_float:
+            return self.convert(arg, F32)
+        if isinstance(arg, Tile) and arg.dtype in NOT_ON_DEVICE:
+            raise UnsupportedError(f"the vector unit must not be given {arg.dtype} elements")
+        return arg
+
+    # Instructions
+
+    def one(self, instr: str, a: Tile) -> Tile:
+        return self.step(instr, self.new(a.dims, a.dtype), a)
+
+    def scalar(self, instr: str, a: Tile, number: float) -> Tile:
+        return self.step(instr, self.new(a.dims, a.dtype), a, numbers=(number,))
+
+    def tiles(self, instr: str, a: Tile, b: Tile) -> Tile:
+        return self.step(instr, self.new((*a.dims, *b.dims), a.dtype), a, b)
+
+    def fill(self, number: float, dims: Sequence[str], dtype: DType) -> Tile:
+        return self.step("vfill", self.new(dims, dtype), numbers=(number,))
+
+    def reduce(self, instr: str, a: Tile, over: Sequence[str]) -> Tile:
+        """Reduce the dimensions `over`, the last one first; none of them gives the tile itself."""
+        for dim in reversed(self.sorted(over)):
+            if dim in a.dims:
+                rest = tuple(d for d in a.dims if d != dim)
+                a = self.step(instr, self.new(rest, a.dtype), a)
+        return a
+
+    def compare(self, how: str, a: Arg, b: Arg) -> Tile:
+        a, b = self.wide(a), self.wide(b)
+        if not isinstance(a, Tile):
+            assert isinstance(b, Tile)
+            flipped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(how, how)
+            return self.compare(flipped, b, a)
+        if isinstance(b, Tile):
+            out = self.new((*a.dims, *b.dims), B8)
+            return self.step("vcmp", out, a, b, words=(how,))
+        return self.step("vcmps", self.new(a.dims, B8), a, numbers=(b,), words=(how,))
+
+    def select(self, mask: Tile, a: Arg, b: Arg) -> Tile:
+        a, b = self.wide(a), self.wide(b)
+        dtype = next((x.dtype for x in (a, b) if isinstance(x, Tile)), F32)
+        left, right = (x if isinstance(x, Tile) else self.fill(x, (), dtype) for x in (a, b))
+        dims = (*mask.dims, *left.dims, *right.dims)
+        return self.step("vsel", self.new(dims, dtype), mask, left, right)
+
+    # Arithmetic on tiles and numbers
+
+    def add(self, a: Arg, b: Arg) -> Arg:
+        return self.commuting("vadd", "vadds", a, b)
+
+    def mul(self, a: Arg, b: Arg) -> Arg:
+        return self.commuting("vmul", "vmuls", a, b)
+
+    def maximum(self, a: Arg, b: Arg) -> Arg:
+        return self.commuting("vmax", "vmaxs", a, b)
+
+    def minimum(self, a: Arg, b: Arg) -> Arg:
+        return self.commuting("vmin", "vmins", a, b)
+
+    def commuting(self, instr: str, with_number: str, a: Arg, b: Arg) -> Arg:
+        a, b = self.wide(a), self.wide(b)
+        if isinstance(a, Tile) and isinstance(b, Tile):
+            return self.tiles(instr, a, b)
+        if isinstance(a, Tile):
+            assert not isinstance(b, Tile)
+            return self.scalar(with_number, a, b)
+        if isinstance(b, Tile):
+            return self.scalar(with_number, b, a)
+        fold = {"vadd": a + b, "vmul": a * b, "vmax": max(a, b), "vmin": min(a, b)}
+        return fold[instr]
+
+    def sub(self, a: Arg, b: Arg) -> Arg:
+        a, b = self.wide(a), self.wide(b)
+        if not isinstance(b, Tile):
+            return self.add(a, -b)
+        if isinstance(a, Tile):
+            return self.tiles("vsub", a, b)
+        return self.add(self.mul(b, -1.0), a)
+
+    def div(self, a: Arg, b: Arg) -> Arg:
+        a, b = self.wide(a), self.wide(b)
+        if isinstance(a, Tile) and isinstance(b, Tile):
+            return self.tiles("vdiv", a, b)
+        if not isinstance(b, Tile):
+            dtype = a.dtype if isinstance(a, Tile) else F32
+            return self.div(a, self.fill(b, (), dtype)) if _inexact(b) else self.mul(a, 1.0 / b)
+        return self.div(self.fill(a, (), b.dtype), b)
+
+    def unary(self, instr: str, a: Arg) -> Tile:
+        a = self.wide(a)
+        return self.one(instr, a if isinstance(a, Tile) else self.fill(a, (), F32))
+
+    def exp(self, a: Arg) -> Tile:
+        return self.unary("vexp", a)
+
+    def reciprocal(self, a: Arg) -> Tile:
+        return self.unary("vrec", a)
+
+    def polynomial(self, x: Tile, coefficients: Sequence[float]) -> Arg:
+        """Horner's rule, highest power first."""
+        value: Arg = coefficients[0]
+        for c in coefficients[1:]:
+            value = self.add(self.mul(value, x), c)
+        return value
+
+    def finish(self, value: Arg, name: str, dims: Sequence[str], dtype: DType) -> None:
+        """Leave `value` in the tile `name`, with all of `dims` and as `dtype`."""
+        if not isinstance(value, Tile):
+            value = self.fill(value, (), dtype)
+        out = Tile(name, self.sorted(dims), dtype)
+        self.values[name] = Value(out.dims, dtype)
+        if value.dtype is not dtype:
+            self.step("vconv", out, value, words=("trunc" if not dtype.is_float else "rint",))
+        elif (
+            value.name not in self.values or value.dims != out.dims or not self.renamed(value, name)
+        ):
+            self.step("vcopy", out, value)
+
+    def renamed(self, value: Tile, name: str) -> bool:
+        """Let the last step write `name` instead, if it is what makes `value` and nothing reads it."""
+        last = self.steps[-1] if self.steps else None
+        if last is None or last.out != value.name or value.name == name:
+            return False
+        self.steps[-1] = Step(last.instr, name, last.ins, last.numbers, last.words, last.over)
+        del self.values[value.name]
+        return True
+
+
+def _inexact(divisor: float) -> bool:
+    """Whether multiplying by the reciprocal rounds differently: not for powers of two."""
+    from math import frexp
+
+    return divisor == 0 or abs(frexp(divisor)[0]) != 0.5

@@ -1,0 +1,75 @@
+"""A tree that fits for a description: tilings in order, loads moved inwards where memory is short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from ge.dialects.diagnostics import DoesNotFit, UnsupportedError
+from ge.dialects.npu.target import Target
+from ge.dialects.npu.tree import KernelOp
+from ge.lowering.build_tree import build_tree
+from ge.lowering.choose_copies import Overflow, choose, hoisted_loads, rooms_of
+from ge.lowering.kernels.choose_tiling import tilings
+from ge.lowering.kernels.description import Description
+from ge.lowering.kernels.tiling import Tiling
+
+TRIES = 24
+"""Tilings that are built before a kernel is said not to fit."""
+MOVES = 16
+
+
+def place(description: Description, target: Target, name: str, sources: Sequence[str]) -> KernelOp:
+    """The kernel's tree under the first tiling that fits with two copies of what units hand over.
+
+    Where none leaves room for those, the first that fits at all. Raises DoesNotFit.
+    """
+    _check(description, target)
+    first: KernelOp | None = None
+    failure: DoesNotFit | None = None
+    for tiling in islice(tilings(description, target), TRIES):
+        try:
+            kernel = _fitted(description, tiling, target, name, sources)
+        except DoesNotFit as e:
+            failure = failure or e
+            continue
+        if description.matrices or _roomy(kernel, target):
+            return kernel
+        first = first or kernel
+    if first is None:
+        raise failure or DoesNotFit(f"kernel '{name}' ({description.kind}) has no tiling that fits")
+    return first
+
+
+def _check(description: Description, target: Target) -> None:
+    operands = {o.name: o.dtype for o in description.operands}
+    for product in description.matrices:
+        dtype = operands.get(product.a)
+        if dtype and target.rate("mmad", dtype.name).unsupported:
+            raise UnsupportedError(
+                f"the cube of '{target.name}' must not be given {dtype}; use precision fp16"
+            )
+
+
+def _roomy(kernel: KernelOp, target: Target) -> bool:
+    copies = choose(kernel, target)
+    return all(r.shared or copies[r.buffer] >= r.wanted for r in rooms_of(kernel))
+
+
+def _fitted(
+    description: Description, tiling: Tiling, target: Target, name: str, sources: Sequence[str]
+) -> KernelOp:
+    """The tree of one tiling; while it overflows, the largest hoisted load moves one loop in."""
+    for _ in range(MOVES):
+        kernel = build_tree(description, tiling, name, sources)
+        try:
+            choose(kernel, target)
+        except Overflow as e:
+            loads = [x for x in hoisted_loads(e.rooms) if x[1:] not in tiling.pinned]
+            if not loads:
+                raise
+            _, operand, loop = max(loads)
+            tiling = tiling.with_pin(operand, loop)
+            continue
+        return kernel
+    raise DoesNotFit(f"kernel '{name}' ({description.kind}) does not settle")

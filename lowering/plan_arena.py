@@ -1,0 +1,142 @@
+"""`plan-arena`: places in device memory for what kernels hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from ge.dialects.attributes import IntsAttr
+from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.program import ALIGNMENT
+from ge.lowering.programs import programs_of
+
+
+class Life(NamedTuple):
+    """A tensor's bytes, from the call that first writes it to the last that reads it, inclusive."""
+
+    first: int
+    last: int
+    bytes: int
+
+    def meets(self, other: Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def lower_bound(lives: Sequence[Life]) -> int:
+    """The largest sum of sizes that are alive at once: no plan can do with less."""
+    at: dict[int, int] = {}
+    for life in lives:
+        at[life.first] = at.get(life.first, 0) + life.bytes
+        at[life.last + 1] = at.get(life.last + 1, 0) - life.bytes
+    most = now = 0
+    for moment in sorted(at):
+        now += at[moment]
+        most = max(most, now)
+    return most
+
+
+def first_fit(lives: Sequence[Life], order: Sequence[int]) -> list[int]:
+    """An address for each life, given out in `order`, each at the lowest place that is free."""
+    places = [0] * len(lives)
+    done: list[int] = []
+    for i in order:
+        taken = sorted((places[j], lives[j].bytes) for j in done if lives[i].meets(lives[j]))
+        at = 0
+        for start, size in taken:
+            if at + lives[i].bytes <= start:
+                break
+            at = max(at, start + size)
+        places[i] = at
+        done.append(i)
+    return places
+
+
+_ORDERS: tuple[Callable[[Life], tuple[int, ...]], ...] = (
+    lambda x: (-x.bytes, x.first),
+    lambda x: (x.first, -x.bytes),
+    lambda x: (-(x.last - x.first), -x.bytes),
+    lambda x: (-x.bytes * (x.last - x.first + 1), x.first),
+)
+"""Orders in which tensors are placed; the plan that needs least is kept."""
+
+
+def plan(lives: Sequence[Life]) -> list[int]:
+    """Addresses under which no two lives that meet overlap; the best of several orders."""
+    best: tuple[int, list[int]] | None = None
+    bound = lower_bound(lives)
+    for key in _ORDERS:
+        order = sorted(range(len(lives)), key=lambda i: (key(lives[i]), i))
+        places = first_fit(lives, order)
+        need = height(lives, places)
+        if best is None or need < best[0]:
+            best = (need, places)
+        if need == bound:
+            break
+    assert best is not None
+    return best[1]
+
+
+def height(lives: Sequence[Life], places: Sequence[int]) -> int:
+    """Bytes that a plan takes."""
+    return max((p + x.bytes for p, x in zip(places, lives, strict=True)), default=0)
+
+
+def overlaps(lives: Sequence[Life], places: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs that are alive at once and share bytes: a plan must have none."""
+    found = []
+    order = sorted(range(len(lives)), key=lambda i: places[i])
+    for n, i in enumerate(order):
+        for j in order[n + 1 :]:
+            if places[j] >= places[i] + lives[i].bytes:
+                break
+            if lives[i].meets(lives[j]):
+                found.append((i, j))
+    return found
+
+
+def lives_of(program: ProgramOp) -> dict[TensorOp, Life]:
+    """When each intermediate is alive, counted in calls."""
+    spans: dict[TensorOp, tuple[int, int]] = {}
+    calls = (op for op in program.body.block.ops if isinstance(op, InvokeOp))
+    for moment, call in enumerate(calls):
+        for value in call.args:
+            tensor = value.owner
+            if isinstance(tensor, TensorOp) and tensor.role.data == "temp":
+                first, _ = spans.get(tensor, (moment, moment))
+                spans[tensor] = (first, moment)
+    return {t: Life(a, b, _bytes(t)) for t, (a, b) in spans.items()}
+
+
+def _bytes(tensor: TensorOp) -> int:
+    type_ = tensor.result.type
+    return -(-prod(type_.shape) * type_.dtype.bytes // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class PlanArenaPass(ModulePass):
+    """Give each intermediate a place in one area, sharing bytes between those that never meet."""
+
+    name = "plan-arena"
+    reuse: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in programs_of(op):
+            tensors = lives_of(program)
+            lives = list(tensors.values())
+            total = sum(x.bytes for x in lives)
+            if not lives:
+                places = []
+            elif self.reuse:
+                places = plan(lives)
+            else:
+                places = [sum(x.bytes for x in lives[:i]) for i in range(len(lives))]
+            for tensor, place in zip(tensors, places, strict=True):
+                tensor.properties["address"] = IntegerAttr(place, i64)
+            used = height(lives, places)
+            program.properties["arena"] = IntsAttr((used, lower_bound(lives), total))

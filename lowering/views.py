@@ -1,0 +1,138 @@
+"""Operators that only look at a tensor in another way: strides and an offset instead of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.base import GraphOp, dims
+from ge.dialects.graph.ops import layout as ops
+from ge.dialects.graph.ops import unary
+from ge.dialects.npu.geometry import dense
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The elements of `base` from `offset` on that lie `strides` apart."""
+
+    base: SSAValue
+    shape: Shape
+    strides: Shape
+    offset: int = 0
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements follow each other in order."""
+        want = dense(self.shape)
+        return all(
+            n == 1 or s == w for n, s, w in zip(self.shape, self.strides, want, strict=True)
+        )
+
+
+def whole(value: SSAValue, shape: Shape) -> Layout:
+    """A tensor as it lies."""
+    return Layout(value, shape, dense(shape))
+
+
+def reshaped(view: Layout, shape: Shape) -> Layout | None:
+    """The same elements in the same order under another shape; None where strides cannot say it."""
+    if prod(shape) == 0 or prod(view.shape) == 0:
+        return None
+    old = [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
+    strides: list[int] = []
+    at = 0
+    for n in shape:
+        if n == 1:
+            strides.append(1)
+            continue
+        if at == len(old):
+            return None
+        have, step = old[at]
+        while have % n or have < n:
+            if at + 1 == len(old) or step != old[at + 1][0] * old[at + 1][1]:
+                return None
+            at += 1
+            have, step = have * old[at][0], old[at][1]
+        strides.append(step * (have // n))
+        old[at] = (have // n, step)
+        if have == n:
+            at += 1
+    return replace(view, shape=shape, strides=tuple(strides))
+
+
+VIEWS: dict[type[GraphOp], Callable[..., Sequence[Layout | None]]] = {}
+"""The results as views of the first operand; None for one that must be copied."""
+
+
+def view(*kinds: type[GraphOp]) -> Callable[[Any], Any]:
+    """Register how the results of an operator are seen in its operand."""
+
+    def register(see: Callable[..., Sequence[Layout | None]]) -> Any:
+        VIEWS.update(dict.fromkeys(kinds, see))
+        return see
+
+    return register
+
+
+def result_shape(op: GraphOp) -> Shape:
+    """The shape of an operator's first result."""
+    return dims(op.results[0].type)  # type: ignore[arg-type]  # a graph result is a tensor
+
+
+@view(ops.ReshapeOp, ops.FlattenOp, ops.SqueezeOp, ops.UnsqueezeOp)
+def _reshape(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
+    return [reshaped(x, result_shape(op))]
+
+
+@view(unary.IdentityOp, unary.DropoutOp)
+def _same(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
+    return [x] if not op.attrs.get("training_mode") else [None]
+
+
+@view(ops.TransposeOp)
+def _transpose(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
+    perm = op.attrs["perm"]
+    shape, strides = (tuple(v[p] for p in perm) for v in (x.shape, x.strides))
+    return [replace(x, shape=shape, strides=strides)]
+
+
+@view(ops.ExpandOp)
+def _expand(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
+    shape = result_shape(op)
+    missing = len(shape) - len(x.shape)
+    have = (1,) * missing + x.shape
+    steps = (0,) * missing + x.strides
+    strides = tuple(s if n == h else 0 for n, h, s in zip(shape, have, steps, strict=True))
+    return [replace(x, shape=shape, strides=strides)]
+
+
+@view(ops.SplitOp)
+def _split(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
+    axis = op.attrs["axis"] % len(x.shape)
+    found = []
+    at = 0
+    for result in op.results:
+        shape = dims(result.type)  # type: ignore[arg-type]
+        found.append(replace(x, shape=shape, offset=x.offset + at * x.strides[axis]))
+        at += shape[axis]
+    return found
+
+
+@view(ops.SliceOp)
+def _slice(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
+    attrs = op.attrs
+    taken = ops.slices_of(x.shape, attrs["starts"], attrs["ends"], attrs["axes"], attrs["steps"])
+    offset, strides = x.offset, []
+    for part, n, stride in zip(taken, x.shape, x.strides, strict=True):
+        start, _, step = part.indices(n)
+        if step < 0:
+            return [None]
+        offset += start * stride
+        strides.append(stride * step)
+    return [replace(x, shape=result_shape(op), strides=tuple(strides), offset=offset)]
