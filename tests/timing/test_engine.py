@@ -29,7 +29,7 @@ def spans(body: str, target: str = "tiny") -> dict[str, list[Span]]:
             mhz = result.stats.target.clock_mhz
             start, length = round(event["ts"] * mhz), round(event["dur"] * mhz)
             index = int(event["args"]["at"].rpartition("+")[2])
-            span = Span(event["tid"], index, start, start + length)
+            span = Span(event["tid"], index, -1, start, start + length)
             found.setdefault(event["name"], []).append(span)
     return found
 
