@@ -51,6 +51,7 @@ class _Export:
         self.main = main
         self.names: dict[SSAValue, str] = {}
         self.taken: set[str] = set()
+        self.node_names: set[str] = set()
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.opset = BASE_OPSET
@@ -114,26 +115,29 @@ class _Export:
         given = {n: kinds[n].to_onnx(v) for n, v in attrs.items() if n in op.properties}
         outs = [self._name(v, "v") for v in op.results]
         source = op.source.split(",")[0]
-        self.nodes.append(helper.make_node(op.ONNX, inputs, outs, source or None, **given))
+        name = _fresh(source or op.name, self.node_names)
+        self.nodes.append(helper.make_node(op.ONNX, inputs, outs, name, **given))
         while not onnx.defs.has(op.ONNX, self.opset):
             self.opset += 1
 
     def _name(self, value: SSAValue, stem: str) -> str:
         if value not in self.names:
-            self.names[value] = self._fresh(value.name_hint or stem)
+            self.names[value] = _fresh(value.name_hint or stem, self.taken)
         return self.names[value]
 
-    def _fresh(self, stem: str) -> str:
-        name, n = stem, len(self.taken)
-        while name in self.taken:
-            name, n = f"{stem}_{n}", n + 1
-        self.taken.add(name)
-        return name
-
     def _initializer(self, array: Array, stem: str) -> str:
-        name = self._fresh(stem)
+        name = _fresh(stem, self.taken)
         self.initializers.append(numpy_helper.from_array(array, name))
         return name
+
+
+def _fresh(stem: str, taken: set[str]) -> str:
+    """A name that no other has; numbered on from how many there are, so that this stays linear."""
+    name, n = stem, len(taken)
+    while name in taken:
+        name, n = f"{stem}_{n}", n + 1
+    taken.add(name)
+    return name
 
 
 def _info(name: str, value: SSAValue) -> onnx.ValueInfoProto:

@@ -69,7 +69,7 @@ class _Lowering:
             elif isinstance(op, FusedOp):
                 self.kernel(op)
 
-    def tensor(self, value: SSAValue, role: str, **properties: Attribute) -> None:
+    def tensor(self, value: SSAValue, role: str, /, **properties: Attribute) -> None:
         shape = shape_of(value)
         op = TensorOp.create(
             properties={"role": StringAttr(role), **properties},

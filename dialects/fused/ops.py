@@ -130,12 +130,28 @@ class FusedOp(IRDLOperation):
         if (want := self.laid_out(self.yielded.type)) != self.out.type:
             raise VerifyException(f"{self.name}: must give {want}, got {self.out.type}")
 
+    def in_layout(self, layout: Sequence[int]) -> Self:
+        """The kernel with its result stored in another order of axes; it must stand in no block."""
+        body = self.body.detach_block(0)
+        properties = {**self.properties, "layout": IntsAttr(tuple(layout))}
+        last = body.last_op
+        assert isinstance(last, YieldOp)
+        return self.create(
+            operands=list(self.ins),
+            properties=properties,
+            result_types=[_laid_out(last.values[0].type, layout)],
+            regions=[Region(body)],
+        )
+
     def laid_out(self, type_: Attribute) -> Attribute:
         """The type of the result when a value of `type_` is stored in the kernel's layout."""
-        if self.layout is None or not isinstance(type_, TensorType):
-            return type_
-        shape = type_.get_shape()
-        return TensorType(type_.element_type, [shape[i] for i in self.layout.data])
+        return type_ if self.layout is None else _laid_out(type_, self.layout.data)
+
+
+def _laid_out(type_: Attribute, layout: Sequence[int]) -> Attribute:
+    assert isinstance(type_, TensorType)
+    shape = type_.get_shape()
+    return TensorType(type_.element_type, [shape[i] for i in layout])
 
 
 @irdl_op_definition

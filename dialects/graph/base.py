@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import prod
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
@@ -215,9 +216,10 @@ class GraphOp(IRDLOperation, ABC):
         full = cls.with_defaults(attrs)
         kinds = cls.kinds()
         properties = {
-            name: kinds[name].to_attr(value)
+            name: attr
             for name, value in full.items()
-            if value is not None and value != kinds[name].default
+            if value is not None
+            and (attr := kinds[name].to_attr(value)) != kinds[name].default_attr
         }
         types: list[Any] = [None if v is None else v.type for v in operands]
         results = cls.infer_types(types, full)
@@ -324,15 +326,26 @@ class ConstantOp(IRDLOperation):
         return to_array(self.value, self.out.type)
 
     def verify_(self) -> None:
-        element = dtypes.of_ir(self.out.type.element_type)
-        count = 1
-        for d in dims(self.out.type):
-            count *= d
-        want = count * element.bytes
+        want = nbytes(self.out.type)
         if self.value.data.nbytes != want:
             raise VerifyException(
                 f"{self.name}: {self.out.type} must have {want} bytes, got {self.value.data.nbytes}"
             )
+
+
+FOLD_BYTES = 1 << 20
+"""A known result larger than this and than its operands stays an operation."""
+
+
+def worth_folding(results: Sequence[Tensor], operands: Sequence[Tensor]) -> bool:
+    """Whether to compute what is known now, by what it does to the size of the weights."""
+    made = sum(nbytes(t) for t in results)
+    return made <= max(FOLD_BYTES, sum(nbytes(t) for t in operands))
+
+
+def nbytes(type_: Tensor) -> int:
+    """Bytes of a tensor in memory."""
+    return prod(dims(type_)) * dtypes.of_ir(type_.element_type).bytes
 
 
 def constant_of(value: SSAValue | None) -> Array | None:

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, ClassVar
 
 from typing_extensions import TypeVar
@@ -64,6 +65,12 @@ class Kind(AttrConstraint[Attribute]):
     def of_onnx(self, value: Any) -> Any:
         """The value that ONNX stores as an attribute, or that a constant input holds."""
         return value
+
+    @cached_property
+    def default_attr(self) -> Attribute | None:
+        """The default as an attribute: None without one, or when absence is its own value."""
+        has = self.default is not REQUIRED and self.default is not None
+        return self.to_attr(self.default) if has else None
 
     def as_input(self, value: Any) -> Any:
         """The array for a value that ONNX takes as an input."""

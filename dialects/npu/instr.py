@@ -44,7 +44,7 @@ class Instr:
     execute: Callable[..., None]
     work: Callable[..., Work] | None
     rate: str
-    """The target's rate that its cost is looked up under; empty for the scalar unit."""
+    """The target's rate that its cost is looked up under; empty where only issuing costs."""
     hardware: str
     """The counterpart on the real machine, and where its cost comes from."""
     doc: str

@@ -9,7 +9,7 @@ from typing import Any
 from ge.dialects import dtypes
 from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import activation as act
-from ge.dialects.graph.ops import binary, unary
+from ge.dialects.graph.ops import binary, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
@@ -152,7 +152,7 @@ def _not(w: VectorWriter, x: Tile) -> Arg:
     return w.compare("eq", x, 0.0)
 
 
-@vector(unary.TanhOp)
+@vector(trigonometry.TanhOp)
 def _tanh(w: VectorWriter, x: Arg) -> Arg:
     """`1 - 2 / (e^2x + 1)`: right at both ends, where e^2x is 0 or infinite."""
     grown = w.add(w.exp(w.mul(x, 2.0)), 1.0)

@@ -57,7 +57,7 @@ def example_module(cls: type[GraphOp]) -> ModuleOp:
     block = Block(arg_types=[v.type for v in source.results])
     for old, new in zip(source.results, block.args, strict=True):
         old.replace_all_uses_with(new)
-    op.detach()
+    op.detach()  # type: ignore[no-untyped-call]
     block.add_op(op)
     outs = [f"out{i}" for i in range(len(op.results))]
     module = make_module(block, op.results, [f"in{i}" for i in range(len(names))], outs)

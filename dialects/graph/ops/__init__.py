@@ -13,12 +13,14 @@ from ge.dialects.graph.ops import (
     pool,
     reduce,
     resize,
+    trigonometry,
     unary,
 )
 
 FAMILIES = (
     binary,
     unary,
+    trigonometry,
     activation,
     linear,
     conv,

@@ -367,5 +367,6 @@ class ClipOp(TensorOp):
 
     @staticmethod
     def evaluate(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
-        low = x if min is None else np.maximum(x, min.reshape(()))
-        return low if max is None else np.minimum(low, max.reshape(()))
+        # Comparisons, not np.maximum: a bound that is NaN bounds nothing.
+        low = x if min is None else np.where(x < min.reshape(()), min, x)
+        return low if max is None else np.where(low > max.reshape(()), max, low)

@@ -9,7 +9,6 @@ import numpy as np
 from xdsl.dialects.builtin import i1
 from xdsl.irdl import irdl_op_definition, operand_def
 
-from ge.dialects import dtypes
 from ge.dialects.graph.base import (
     TENSOR,
     Array,
@@ -210,13 +209,6 @@ class ModOp(BinaryOp):
     name = "graph.mod"
     ONNX: ClassVar = "Mod"
     fmod = attribute(Bool(False))
-
-    @staticmethod
-    def infer(lhs: Tensor, rhs: Tensor, *, fmod: bool = False, **attrs: Any) -> Tensor:
-        element = same_element(lhs, rhs)
-        is_float = dtypes.of_ir(element).is_float
-        need(fmod or not is_float, f"'fmod' must be true for {element}")
-        return tensor(broadcast(lhs, rhs), element)
 
     @staticmethod
     def evaluate(lhs: Array, rhs: Array, *, fmod: bool) -> Array:

@@ -143,7 +143,7 @@ class ReciprocalOp(UnaryOp):
 @irdl_op_definition
 class SignOp(UnaryOp):
     """
-    -1, 0 or 1; 0 for NaN.
+    -1, 0 or 1; NaN for NaN.
 
     ```mlir
     %r = graph.sign %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
@@ -155,7 +155,7 @@ class SignOp(UnaryOp):
 
     @staticmethod
     def evaluate(x: Array) -> Array:
-        return np.where(np.isnan(x), 0, np.sign(x)) if x.dtype.kind not in "iu" else np.sign(x)
+        return np.sign(x)
 
 
 @irdl_op_definition
@@ -210,62 +210,6 @@ class RoundOp(UnaryOp):
     @staticmethod
     def evaluate(x: Array) -> Array:
         return np.rint(x)
-
-
-@irdl_op_definition
-class SinOp(UnaryOp):
-    """
-    Sine.
-
-    ```mlir
-    %r = graph.sin %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
-    ```
-    """
-
-    name = "graph.sin"
-    ONNX: ClassVar = "Sin"
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.sin(x)
-
-
-@irdl_op_definition
-class CosOp(UnaryOp):
-    """
-    Cosine.
-
-    ```mlir
-    %r = graph.cos %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
-    ```
-    """
-
-    name = "graph.cos"
-    ONNX: ClassVar = "Cos"
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.cos(x)
-
-
-@irdl_op_definition
-class TanhOp(UnaryOp):
-    """
-    Hyperbolic tangent.
-
-    ```mlir
-    %r = graph.tanh %x : (tensor<2x4xf32>) -> tensor<2x4xf32>
-    ```
-    """
-
-    name = "graph.tanh"
-    ONNX: ClassVar = "Tanh"
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        return np.tanh(x)
 
 
 @irdl_op_definition

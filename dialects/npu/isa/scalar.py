@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from ge.dialects.npu.instr import Instr, instr
+from ge.dialects.dtypes import DType
+from ge.dialects.npu.instr import Instr, Work, instr
 from ge.dialects.npu.operands import Dst, Gm, Label, Num, Src, Symbol, Type, Wide
 from ge.dialects.npu.state import State
 
@@ -53,7 +55,11 @@ ARITHMETIC = tuple(
 )
 
 
-@instr(0x03)
+def _element(dt: DType, **_: Any) -> Work:
+    return Work(bytes=dt.bytes, rows=1, hbm=dt.bytes)
+
+
+@instr(0x03, rate="gm_s", work=_element, hardware="scalar load, taken as a miss")
 def lds(m: State, dst: Dst, src: Gm, dt: Type) -> None:
     """Load one integer element of device memory; the S unit waits for it."""
     m.set(dst, int(m.read(src, (1,), (1,), dt)[0]))

@@ -1,0 +1,203 @@
+"""Modules as text: reading with errors that say where, writing with weights beside the text."""
+
+from __future__ import annotations
+
+import importlib
+from bisect import bisect_right
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Dialect, Operation, Region, SSAValue
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from ge.dialects.diagnostics import InputError
+from ge.dialects.weights import Blob, WeightsAttr, WeightStore, make_weights_dialect, write_weights
+
+WEIGHTS_FILE = "ge.weights"
+"""The module attribute that names the weights file, relative to the text's folder."""
+
+DIALECTS = {
+    "builtin": "xdsl.dialects.builtin:Builtin",
+    "func": "xdsl.dialects.func:Func",
+    "test": "xdsl.dialects.test:Test",
+    "graph": "ge.dialects.graph:Graph",
+    "fused": "ge.dialects.fused:Fused",
+    "npu": "ge.dialects.npu:Npu",
+}
+
+
+def make_context() -> Context:
+    """A context that knows all dialects and imports each when it is first met."""
+    ctx = Context()
+    for name, where in DIALECTS.items():
+        ctx.register_dialect(name, _lazy(where))
+    ctx.register_dialect("ge", make_weights_dialect)
+    return ctx
+
+
+def _lazy(where: str) -> Callable[[], Dialect]:
+    module, _, attribute = where.partition(":")
+
+    def load() -> Dialect:
+        dialect = getattr(importlib.import_module(module), attribute)
+        assert isinstance(dialect, Dialect)
+        return dialect
+
+    return load
+
+
+class _LocatedParser(Parser):
+    """A parser that notes on every operation the line and column where it starts."""
+
+    def __init__(self, ctx: Context, text: str, name: str) -> None:
+        super().__init__(ctx, text, name)
+        self._file = StringAttr(name)
+        self._starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
+
+    def parse_operation(self) -> Operation:
+        start = self.pos
+        op = super().parse_operation()
+        line = bisect_right(self._starts, start)
+        column = start - self._starts[line - 1] + 1
+        op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return op
+
+
+def parse_module(text: str, name: str, ctx: Context) -> ModuleOp:
+    """The module of a text; InputError names the place of what does not parse."""
+    try:
+        return _LocatedParser(ctx, text, name).parse_module()
+    except ParseError as e:
+        at = e.span.get_line_col() if hasattr(e.span, "get_line_col") else None
+        line, column = at if at is not None else _line_column(text, e.span.start)
+        raise _error_at(e.msg.strip(), text, name, line, column) from None
+
+
+def verify_module(module: ModuleOp, text: str = "", name: str = "module") -> None:
+    """Check every operation and that values are defined before they are read."""
+    try:
+        module.verify()
+        _check_order(module)
+    except VerifyException as e:
+        # xDSL notes the whole module on the error, and only the message is wanted.
+        message = str(e).splitlines()[0].removeprefix("Operation does not verify: ")
+        where = _failing(module)
+        if where is None:
+            raise InputError(message, name) from None
+        raise _error_at(message, text, name, *where) from None
+
+
+def read_module(path: Path, ctx: Context) -> ModuleOp:
+    """The verified module of a file, with the weights file it names."""
+    try:
+        text = path.read_text()
+    except OSError as e:
+        raise InputError(f"must be a readable file, {e.strerror}", str(path)) from None
+    except UnicodeDecodeError:
+        raise InputError("must be text, got other bytes", str(path)) from None
+    module = parse_module(text, str(path), ctx)
+    verify_module(module, text, str(path))
+    attach_weights(module, path, ctx)
+    return module
+
+
+def attach_weights(module: ModuleOp, path: Path, ctx: Context) -> None:
+    """Give the module's constants the bytes of the weights file it names, if it names one."""
+    attr = module.attributes.get(WEIGHTS_FILE)
+    if attr is None:
+        return
+    if not isinstance(attr, StringAttr):
+        raise InputError(f"'{WEIGHTS_FILE}' must be a file name, got {attr}", str(path))
+    folder = path.parent.resolve()
+    file = (folder / attr.data).resolve()
+    if folder not in file.parents:
+        raise InputError(f"weights must lie in the text's folder, got '{attr.data}'", str(path))
+    store = ctx.get_dialect("ge").get_interface(WeightStore)
+    assert store is not None
+    store.attach(file)
+
+
+def print_module(module: ModuleOp) -> str:
+    """The text of a module; constants above 1 KiB are named by their digest."""
+    out = StringIO()
+    Printer(stream=out).print_op(module)
+    return out.getvalue() + "\n"
+
+
+def write_module(module: ModuleOp, path: Path) -> None:
+    """Write the text, and beside it `<stem>.weights` when constants are too large for it."""
+    large = [b for b in _blobs(module) if not _inline(b) and b.is_here]
+    module.attributes.pop(WEIGHTS_FILE, None)
+    if large:
+        file = path.with_suffix(".weights")
+        module.attributes[WEIGHTS_FILE] = StringAttr(file.name)
+        write_weights(file, large)
+    try:
+        path.write_text(print_module(module))
+    except OSError as e:
+        raise InputError(f"must be writable, {e.strerror}", str(path)) from None
+
+
+def _blobs(module: ModuleOp) -> list[Blob]:
+    attrs = (a for op in module.walk() for a in (*op.properties.values(), *op.attributes.values()))
+    return [a.data for a in attrs if isinstance(a, WeightsAttr)]
+
+
+def _inline(blob: Blob) -> bool:
+    from ge.dialects.weights import INLINE_BYTES
+
+    return blob.nbytes <= INLINE_BYTES
+
+
+def _line_column(text: str, at: int) -> tuple[int, int]:
+    start = text.rfind("\n", 0, at) + 1
+    return text.count("\n", 0, at) + 1, at - start + 1
+
+
+def _error_at(message: str, text: str, name: str, line: int, column: int) -> InputError:
+    lines = text.splitlines()
+    source = lines[line - 1] if 0 < line <= len(lines) else ""
+    detail = f"{source}\n{' ' * (column - 1)}^" if source else ""
+    return InputError(message.splitlines()[0], f"{name}:{line}:{column}", detail)
+
+
+def _failing(module: ModuleOp) -> tuple[int, int] | None:
+    """Where the first operation stands that does not verify by itself."""
+    seen: set[SSAValue] = set()
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+            _check_operands(op, seen)
+        except VerifyException:
+            loc = op.location
+            return (loc.line.data, loc.column.data) if isinstance(loc, FileLineColLoc) else None
+        seen.update(op.results)
+        seen.update(a for r in op.regions for b in r.blocks for a in b.args)
+    return None
+
+
+def _check_operands(op: Operation, seen: set[SSAValue]) -> None:
+    if any(v not in seen for v in op.operands):
+        raise VerifyException(f"{op.name}: an operand must be defined before it is read")
+
+
+def _check_order(module: ModuleOp) -> None:
+    """What xDSL does not check: definitions before uses."""
+    seen: set[SSAValue] = set()
+
+    def region(r: Region) -> None:
+        for block in r.blocks:
+            seen.update(block.args)
+            for op in block.ops:
+                _check_operands(op, seen)
+                for inner in op.regions:
+                    region(inner)
+                seen.update(op.results)
+
+    for r in module.regions:
+        region(r)

@@ -1,0 +1,247 @@
+"""ONNX to `graph`: every opset from 7 on, shapes made concrete, constants folded on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects import dtypes
+from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.dialects.graph import OPS
+from ge.dialects.graph.base import GraphOp, tensor
+from ge.dialects.graph.kinds import REQUIRED
+from ge.dialects.graph.module import make_module
+from ge.frontend import onnx_windows as onnx_windows  # registers its adapters
+from ge.frontend.onnx_functions import function_body
+from ge.frontend.onnx_load import FIRST_OPSET, load_model, model_shapes
+from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_versions import ADAPTERS
+
+MAX_DEPTH = 16
+"""Function bodies may use operators that have function bodies, but not for ever."""
+
+
+def import_onnx(
+    model: str | Path | onnx.ModelProto | ir.Model,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> ModuleOp:
+    """The model as a module; `shapes` gives inputs with open dims their shapes."""
+    loaded, where = load_model(model)
+    return _Import(loaded, where, dict(shapes or {})).module()
+
+
+class _Import:
+    """One walk over the nodes in order, with the value of every name."""
+
+    def __init__(self, model: ir.Model, where: str, shapes: dict[str, Sequence[int]]) -> None:
+        self.model = model
+        self.where = where
+        self.values: dict[ir.Value, Value] = {}
+        self.unknown: set[ir.Value] = set()
+        self.refused: dict[tuple[str, str, str, int, str], list[str]] = {}
+        self.block = Block()
+        self.builder = Builder(self.block)
+        self.inputs = self._arguments(shapes)
+
+    def module(self) -> ModuleOp:
+        graph = self.model.graph
+        self._nodes(graph, dict(self.model.opset_imports), 0, "")
+        if self.refused:
+            raise UnsupportedError(self._report(), self.where)
+        outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
+        names = [v.name or f"out{i}" for i, v in enumerate(graph.outputs)]
+        return make_module(self.block, outs, self.inputs, names)
+
+    def _arguments(self, shapes: dict[str, Sequence[int]]) -> list[str]:
+        known = model_shapes(self.model, shapes, self.where)
+        for value, shape in known.items():
+            element = dtypes.BY_ONNX.get(int(value.dtype or 0))
+            if element is None:
+                raise UnsupportedError(
+                    f"input '{value.name}' must be a tensor of numbers, got {value.dtype}",
+                    self.where,
+                )
+            arg = self.block.insert_arg(tensor(shape, element.ir), len(self.block.args))
+            _hint(arg, value.name)
+            self.values[value] = arg
+        return [value.name or "" for value in known]
+
+    def _value(self, value: ir.Value) -> Value:
+        if value not in self.values:
+            if value.const_value is None:
+                raise InputError(
+                    f"'{value.name}' must come from a node, an input or an initializer", self.where
+                )
+            self.values[value] = self._array(value.const_value)
+        return self.values[value]
+
+    def _array(self, constant: ir.TensorProtocol) -> Any:
+        if int(constant.dtype) not in dtypes.BY_ONNX:
+            raise Refused(f"a tensor of {constant.dtype.name} must not be used")
+        try:
+            return constant.numpy()
+        except (OSError, ValueError, TypeError) as e:
+            what = f"the values of '{constant.name}' must be readable, {e}"
+            raise InputError(what, self.where) from None
+
+    def _nodes(self, nodes: Any, opsets: dict[str, int], depth: int, outer: str) -> None:
+        for i, node in enumerate(nodes):
+            name = node.name or (node.outputs[0].name if node.outputs else "") or f"node{i}"
+            self.builder.source = outer or name
+            if any(v in self.unknown for v in node.inputs if v is not None):
+                self._only_check(node, opsets)
+                continue
+            try:
+                self._node(node, opsets, depth, self.builder.source)
+            except Refused as e:
+                self._refuse(node, opsets, e)
+            except (VerifyException, IndexError) as e:
+                where = f"node '{self.builder.source}' ({node.op_type})"
+                raise InputError(f"{where}: {e}", self.where) from None
+
+    def _only_check(self, node: ir.Node, opsets: dict[str, int]) -> None:
+        """Behind an unsupported node types are not known: only look whether the operator is."""
+        self.unknown.update(node.outputs)
+        version = opsets.get(node.domain, FIRST_OPSET)
+        if node.domain in ("", "ai.onnx") and (node.op_type in OPS or node.op_type in ADAPTERS):
+            return
+        if not onnx.defs.has(node.op_type, version, node.domain):
+            self._refuse(node, opsets, Refused(""))
+
+    def _refuse(self, node: ir.Node, opsets: dict[str, int], why: Refused) -> None:
+        self.unknown.update(node.outputs)
+        version = opsets.get(node.domain, 0)
+        key = (node.op_type, node.domain, why.reason, version, why.nearest)
+        self.refused.setdefault(key, []).append(self.builder.source)
+
+    def _node(self, node: ir.Node, opsets: dict[str, int], depth: int, source: str) -> None:
+        if node.domain not in ("", "ai.onnx"):
+            raise Refused("")
+        version = node.version or opsets.get("", opsets.get("ai.onnx", FIRST_OPSET))
+        view = Node(
+            node.op_type,
+            version,
+            source,
+            [None if v is None else self._value(v) for v in node.inputs],
+            {n: _python(a) for n, a in node.attributes.items()},
+            [bool(v.uses()) or v.is_graph_output() for v in node.outputs],
+        )
+        try:
+            outs = self._results(view)
+        except Refused:
+            if depth >= MAX_DEPTH or not self._inline(node, view, depth):
+                raise
+            return
+        for value, out in zip(node.outputs, outs, strict=False):
+            self.values[value] = out
+            if isinstance(out, SSAValue) and out.name_hint is None:
+                _hint(out, value.name)
+
+    def _results(self, node: Node) -> list[Value]:
+        adapter = ADAPTERS.get(node.op)
+        done = None if adapter is None else adapter(self.builder, node)
+        if done is not None:
+            return done
+        cls = OPS.get(node.op)
+        if cls is None:
+            raise Refused("")
+        return self._operator(cls, node)
+
+    def _operator(self, cls: type[GraphOp], node: Node) -> list[Value]:
+        """The operator of a node in its newest form: its inputs and attributes by name."""
+        kinds, attrs = cls.kinds(), _attributes(cls, node)
+        operands: dict[str | None, Value | None] = {}
+        for i, name in enumerate(cls.onnx_inputs()):
+            if name == cls.variadic() and name is not None:
+                return self.builder.emit(cls, *node.inputs[i:], **attrs)
+            if name is not None and name in kinds:
+                if (array := node.known(i, name)) is not None:
+                    attrs[name] = _of_onnx(kinds[name], array, name)
+            else:
+                operands[name] = node.input(i)
+        for name, kind in kinds.items():
+            if kind.default is REQUIRED and name not in attrs:
+                raise Refused(f"needs '{name}'")
+        for name in cls.slots():
+            if operands[name] is None and name not in cls.optional():
+                raise Refused(f"needs its input '{name}'")
+        return self.builder.emit(cls, *[operands[name] for name in cls.slots()], **attrs)
+
+    def _inline(self, node: ir.Node, view: Node, depth: int) -> bool:
+        """Import the body by which ONNX defines the operator, where it has one."""
+        types = [None if v is None else self.builder.type_of(v) for v in view.inputs]
+        body = function_body(node, view.version, types)
+        if body is None:
+            return False
+        for parameter, value in zip(body.inputs, view.inputs, strict=False):
+            if value is not None:
+                self.values[parameter] = value
+        inner = body.present(len(view.inputs), [v is not None for v in view.inputs])
+        self._nodes(inner, body.opsets, depth + 1, view.name)
+        for result, out in zip(node.outputs, body.outputs, strict=False):
+            if out in self.unknown:
+                self.unknown.add(result)
+            elif out is not None:
+                self.values[result] = self._value(out)
+        return True
+
+    def _report(self) -> str:
+        """All that is unsupported, the most frequent first."""
+        rows = sorted(self.refused.items(), key=lambda r: -len(r[1]))
+        total = sum(len(names) for _, names in rows)
+        lines = [f"{total} node{'s' * (total != 1)} must be of supported operators, got"]
+        for (op, domain, reason, version, nearest), names in rows:
+            full = f"{domain}.{op}" if domain else op
+            line = f"  {len(names)} x {full}-{version}, first '{names[0]}'"
+            line += f": {reason}" if reason else ": no such operator here"
+            lines.append(line + (f"; works: {nearest}" if nearest else ""))
+        return "\n".join(lines)
+
+
+def _attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:
+    """The attributes that the operator has here; any other must have its default."""
+    kinds, attrs = cls.kinds(), {}
+    for name, value in node.attrs.items():
+        if name in kinds:
+            attrs[name] = _of_onnx(kinds[name], value, name)
+        elif value != (default := _default(node, name)):
+            raise Refused(f"the attribute '{name}' must be {default}, got {value}")
+    return attrs
+
+
+def _of_onnx(kind: Any, value: Any, name: str) -> Any:
+    try:
+        return kind.of_onnx(value)
+    except VerifyException as e:
+        raise Refused(f"'{name}' {e}") from None
+
+
+def _default(node: Node, name: str) -> Any:
+    """The default of an attribute in the operator's own version."""
+    try:
+        row = onnx.defs.get_schema(node.op, node.version).attributes[name].default_value
+    except (KeyError, onnx.defs.SchemaError):
+        return None
+    value = onnx.helper.get_attribute_value(row) if row.type else None
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _python(attr: ir.Attr) -> Any:
+    """An attribute as a Python value; a tensor as an array."""
+    if attr.type == ir.AttributeType.TENSOR:
+        return attr.value.numpy()
+    return tuple(attr.value) if isinstance(attr.value, (list, tuple)) else attr.value
+
+
+def _hint(value: SSAValue, name: str | None) -> None:
+    """Keep the model's name in the text where it can stand there."""
+    clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in name or "")
+    if clean and not clean.isdigit() and SSAValue.is_valid_name(clean):
+        value.name_hint = clean

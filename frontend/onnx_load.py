@@ -1,0 +1,138 @@
+"""Reading ONNX files: what a file may be, where its weights lie, what shapes its inputs have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean
+
+FIRST_OPSET = 7
+
+
+def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model, str]:
+    """The model in memory and what to call it in messages."""
+    where = str(model) if isinstance(model, (str, Path)) else "model"
+    if isinstance(model, (str, Path)):
+        loaded = _read(Path(model))
+    elif isinstance(model, onnx.ModelProto):
+        loaded = ir.from_proto(model)
+    else:
+        loaded = model
+    if not loaded.graph.outputs:
+        raise InputError("must be an ONNX model with outputs, got none", where)
+    opset = loaded.opset_imports.get("", loaded.opset_imports.get("ai.onnx"))
+    if opset is not None and opset < FIRST_OPSET:
+        raise UnsupportedError(f"opset must be {FIRST_OPSET} or newer, got {opset}", where)
+    if loaded.functions:
+        from onnx_ir.passes.common import InlinePass
+
+        loaded = InlinePass()(loaded).model
+    return loaded, where
+
+
+def _read(path: Path) -> ir.Model:
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = ir.load(path)
+    except OSError as e:
+        raise InputError(f"must be a readable file, {e.strerror or e}", str(path)) from None
+    except (DecodeError, ValueError, TypeError, KeyError) as e:
+        what = str(e).splitlines()[0] if str(e) else type(e).__name__
+        raise InputError(f"must be an ONNX model, got something else: {what}", str(path)) from None
+    _check_external(model, path)
+    return model
+
+
+def _check_external(model: ir.Model, path: Path) -> None:
+    """Weights outside the file must be in its folder, there, and long enough."""
+    folder = path.parent.resolve()
+    for value in model.graph.initializers.values():
+        data = value.const_value
+        if not isinstance(data, ir.ExternalTensor):
+            continue
+        file = (folder / data.location).resolve()
+        if folder not in file.parents:
+            what = f"external data of '{value.name}' must lie in the model's folder"
+            raise InputError(f"{what}, got '{data.location}'", str(path))
+        if not file.is_file():
+            what = f"external data of '{value.name}' must be there, no file '{data.location}'"
+            raise InputError(what, str(path))
+        end = (data.offset or 0) + (data.length or 0)
+        if file.stat().st_size < end:
+            what = f"'{data.location}' must have {end} bytes for '{value.name}'"
+            raise InputError(f"{what}, got {file.stat().st_size}", str(path))
+
+
+def model_shapes(
+    model: ir.Model, shapes: Mapping[str, Sequence[int]], where: str
+) -> dict[ir.Value, tuple[int, ...]]:
+    """The concrete shape of each input that is no initializer."""
+    inputs = [v for v in model.graph.inputs if v.name not in model.graph.initializers]
+    names = [v.name or "" for v in inputs]
+    for name in shapes:
+        if name not in names:
+            known = ", ".join(f"'{n}'" for n in names)
+            near = did_you_mean(name, names) or f", the model has {known}"
+            raise InputError(f"a shape must be for an input, got one for '{name}'{near}", where)
+    symbols: dict[str, int] = {}
+    given = {v: shapes.get(v.name or "") for v in inputs}
+    for v, shape in given.items():
+        if shape is not None:
+            _bind(v, tuple(shape), symbols, where)
+    return {
+        v: _concrete(v, symbols, where) if shape is None else tuple(shape)
+        for v, shape in given.items()
+    }
+
+
+def _declared(value: ir.Value) -> list[int | str | None] | None:
+    """A declared shape: numbers, names of open dims, None for nameless ones."""
+    if value.shape is None:
+        return None
+    raw = [d if isinstance(d, int) else d.value for d in value.shape]
+    # Some exporters write 0 or -1 where they mean an open dim, or call all of them '?'.
+    return [None if d == "?" or (isinstance(d, int) and d <= 0) else d for d in raw]
+
+
+def _text(dims: Sequence[int | str | None]) -> str:
+    return "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
+
+
+def _bind(value: ir.Value, given: tuple[int, ...], symbols: dict[str, int], where: str) -> None:
+    """Check a given shape against the declared one, and note what its open dims are."""
+    declared = _declared(value)
+    if declared is None:
+        return
+    fits = len(declared) == len(given) and min(given, default=1) >= 0
+    for d, g in zip(declared, given, strict=False):
+        fits = fits and (d == g or not isinstance(d, int))
+        if isinstance(d, str):
+            fits = fits and symbols.setdefault(d, g) == g
+    if not fits:
+        what = f"the shape of '{value.name}' must fit {_text(declared)}, got {_text(given)}"
+        raise InputError(what, where)
+
+
+def _concrete(value: ir.Value, symbols: Mapping[str, int], where: str) -> tuple[int, ...]:
+    declared = _declared(value)
+    if declared is None:
+        what = f"input '{value.name}' must have a shape, the model gives none"
+        raise InputError(f"{what}; give --shape {value.name}:1,2,...", where)
+    shape = [symbols.get(d) if isinstance(d, str) else d for d in declared]
+    if None in shape:
+        open_dims = ", ".join(
+            f"'{d}'" if isinstance(d, str) else f"dim {i}"
+            for i, (d, s) in enumerate(zip(declared, shape, strict=True))
+            if s is None
+        )
+        example = ",".join(str(s or 1) for s in shape)
+        what = f"input '{value.name}' must have a concrete shape, got {_text(declared)}"
+        raise InputError(
+            f"{what} with {open_dims} open; give --shape {value.name}:{example}", where
+        )
+    return tuple(s for s in shape if s is not None)

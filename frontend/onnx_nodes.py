@@ -1,0 +1,132 @@
+"""One ONNX node on its way in, and the builder that turns it into operations or constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, SSAValue
+
+from ge.dialects import dtypes
+from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, dims, of_array, worth_folding
+
+Value: TypeAlias = "SSAValue | np.ndarray[Any, np.dtype[Any]]"
+"""A value of the model: computed when it runs, or known already."""
+
+
+class Refused(Exception):
+    """Why a node has no form here; `nearest` says what would work."""
+
+    def __init__(self, reason: str, nearest: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.nearest = nearest
+
+
+@dataclass
+class Node:
+    """An ONNX node with its inputs looked up and its attributes as Python values."""
+
+    op: str
+    version: int
+    name: str
+    inputs: list[Value | None]
+    attrs: dict[str, Any]
+    used: list[bool] = field(default_factory=lambda: [True])
+    """For each output whether anything reads it."""
+
+    def input(self, i: int) -> Value | None:
+        """The i-th input, None when absent."""
+        return self.inputs[i] if i < len(self.inputs) else None
+
+    def needed(self, i: int) -> Value:
+        """The i-th input; refuses a node without it."""
+        if (value := self.input(i)) is None:
+            raise Refused(f"needs input {i}")
+        return value
+
+    def known(self, i: int, what: str) -> Array | None:
+        """The array of an input that decides a shape; refuses one known only at run time."""
+        value = self.input(i)
+        if isinstance(value, SSAValue):
+            raise Refused(f"'{what}' must be known when compiling", f"a constant '{what}'")
+        return value
+
+    def ints(self, i: int, what: str) -> tuple[int, ...] | None:
+        """`known` as whole numbers."""
+        array = self.known(i, what)
+        return None if array is None else tuple(int(v) for v in array.reshape(-1))
+
+    def drop(self, *names: str) -> None:
+        """Forget attributes that change nothing here."""
+        for name in names:
+            self.attrs.pop(name, None)
+
+    def only_first_output(self, instead: str = "") -> None:
+        """Refuse when an output after the first one is read."""
+        if any(self.used[1:]):
+            raise Refused("outputs after the first must not be read", instead)
+
+
+class Builder:
+    """Appends operations to a block, and computes what is known instead."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.source = ""
+        self._constants: dict[int, tuple[Array, SSAValue]] = {}
+
+    def type_of(self, value: Value) -> Tensor:
+        """The type of a value."""
+        if isinstance(value, SSAValue):
+            return cast(Tensor, value.type)
+        try:
+            return of_array(value)
+        except KeyError as e:
+            raise Refused(f"a tensor of {e.args[0]} must not be used") from None
+
+    def shape_of(self, value: Value) -> tuple[int, ...]:
+        """The shape of a value."""
+        return dims(self.type_of(value))
+
+    def numpy_type(self, value: Value) -> np.dtype[Any]:
+        """The numpy element type of a value."""
+        return dtypes.of_ir(self.type_of(value).element_type).numpy
+
+    def ssa(self, value: Value) -> SSAValue:
+        """A value as an operand: one constant operation for each known array."""
+        if isinstance(value, SSAValue):
+            return value
+        known = self._constants.get(id(value))
+        if known is None:
+            self.type_of(value)
+            op = ConstantOp.of(value)
+            self._mark(op)
+            # Holding the array keeps its identity from being given to another one.
+            known = self._constants[id(value)] = (value, op.out)
+        return known[1]
+
+    def emit(self, cls: type[GraphOp], *operands: Value | None, **attrs: Any) -> list[Value]:
+        """The results of an operator: computed if all operands are known, else an operation."""
+        full = cls.with_defaults(attrs)
+        present = [v for v in operands if v is not None]
+        arrays = [v for v in operands if not isinstance(v, SSAValue)]
+        if len(arrays) == len(operands):
+            types = [None if v is None else self.type_of(v) for v in operands]
+            outs = cls.infer_types(types, full)
+            if worth_folding(outs, [self.type_of(v) for v in present]):
+                return list(cls.evaluate_all(arrays, full))
+        ssa = [None if v is None else self.ssa(v) for v in operands]
+        op = cls.make(*ssa, **attrs)
+        self._mark(op)
+        return list(op.results)
+
+    def one(self, cls: type[GraphOp], *operands: Value | None, **attrs: Any) -> Value:
+        """The only result of an operator."""
+        return self.emit(cls, *operands, **attrs)[0]
+
+    def _mark(self, op: Any) -> None:
+        op.attributes["source"] = StringAttr(self.source)
+        self.block.add_op(op)

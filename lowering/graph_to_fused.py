@@ -1,0 +1,208 @@
+"""`graph-to-fused`: every operator becomes a kernel of its own, or a view that costs nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.attributes import IntsAttr
+from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.graph.base import Array, ConstantOp, GraphOp, tensor
+from ge.dialects.graph.module import main_of
+from ge.dialects.graph.ops.layout import TransposeOp
+from ge.lowering.anchors import ANCHORS, copy_of, elementwise, rowwise, shape_of, type_of
+from ge.lowering.kernels.reducing_ops import REDUCING
+from ge.lowering.kernels.vector_ops import VECTOR
+from ge.lowering.views import VIEWS, Layout, reshaped, whole
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class GraphToFusedPass(ModulePass):
+    """Make a kernel of every operator; what only rearranges strides becomes a view."""
+
+    name = "graph-to-fused"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        main = main_of(op)
+        block = _Kernels(main).block
+        main.body.detach_block(0).erase(safe_erase=False)
+        main.body.add_block(block)
+
+
+class _Kernels:
+    """Rebuilds the body of `main` operator by operator."""
+
+    def __init__(self, main: FuncOp) -> None:
+        old = main.body.block
+        self.block = Block(arg_types=[a.type for a in old.args])
+        self.seen: dict[SSAValue, Layout] = {}
+        """Where each value of the model lies."""
+        self.sources: tuple[str, ...] = ()
+        self.refused: list[tuple[GraphOp, str]] = []
+        for before, arg in zip(old.args, self.block.args, strict=True):
+            arg.name_hint = before.name_hint
+            self.seen[before] = whole(arg, shape_of(arg))
+        for op in old.ops:
+            self.operation(op)
+        self.report()
+
+    def operation(self, op: Operation) -> None:
+        if isinstance(op, ConstantOp):
+            copy = op.clone()
+            self.block.add_op(copy)
+            self.seen[op.out] = whole(copy.out, shape_of(copy.out))
+        elif isinstance(op, ReturnOp):
+            self.give_back(op)
+        elif isinstance(op, GraphOp):
+            if all(v in self.seen for v in op.operands):
+                self.sources = _sources(op)
+                self.operator(op)
+        else:
+            raise InputError(f"'{op.name}' must not stand in a model")
+
+    def operator(self, op: GraphOp) -> None:
+        if (see := VIEWS.get(type(op))) is not None:
+            self.views(op, see(self.seen[op.operands[0]], op))
+            return
+        try:
+            kernel = self.kernel(op)
+        except UnsupportedError as e:
+            self.refused.append((op, e.message))
+            return
+        self.define(op, kernel)
+
+    def kernel(self, op: GraphOp) -> FusedOp:
+        if (make := ANCHORS.get(type(op))) is not None:
+            return make(self, op, self.sources)
+        if type(op) in REDUCING:
+            return rowwise(self, op, self.sources)
+        if type(op) in VECTOR:
+            return elementwise(self, op, self.sources)
+        raise UnsupportedError(f"no kernel computes {op.ONNX}")
+
+    def views(self, op: GraphOp, views: object) -> None:
+        """Take the results as views; where strides cannot say it, write the operand out first."""
+        assert isinstance(views, list | tuple)
+        if None in views:
+            dense = self.dense(op.operands[0])
+            views = VIEWS[type(op)](whole(dense, shape_of(dense)), op)
+        for result, view in zip(op.results, views, strict=True):
+            if view is None:
+                self.refused.append((op, "the result must be a view with positive steps"))
+                return
+            self.seen[result] = view
+
+    def define(self, op: GraphOp, kernel: FusedOp) -> None:
+        """Add a kernel; a transpose that alone reads its result is written in place of it."""
+        result = op.results[0]
+        uses = list(result.uses)
+        reader = uses[0].operation if len(uses) == 1 else None
+        same = shape_of(kernel.out) == shape_of(result)
+        if isinstance(reader, TransposeOp) and same and kernel.layout is None:
+            perm = reader.attrs["perm"]
+            kernel = kernel.in_layout(perm)
+            stored = whole(kernel.out, shape_of(kernel.out))
+            strides = tuple(stored.strides[perm.index(i)] for i in range(len(perm)))
+            view: Layout | None = Layout(kernel.out, shape_of(result), strides)
+        else:
+            view = reshaped(whole(kernel.out, shape_of(kernel.out)), shape_of(result))
+        assert view is not None
+        self.block.add_op(kernel)
+        self.seen[result] = view
+
+    # What the rows of the table ask for
+
+    def operand(self, value: SSAValue, shape: Shape | None = None) -> SSAValue:
+        layout = self.seen[value]
+        if shape is not None and shape != layout.shape:
+            layout = reshaped(layout, shape) or whole(self.dense(value), shape)
+        return self.as_value(layout)
+
+    def transposed(self, value: SSAValue) -> SSAValue:
+        layout = self.seen[value]
+        return self.as_value(
+            Layout(layout.base, layout.shape[::-1], layout.strides[::-1], layout.offset)
+        )
+
+    def constant(self, array: Array) -> SSAValue:
+        op = ConstantOp.of(array)
+        self.block.add_op(op)
+        return op.out
+
+    def as_value(self, layout: Layout) -> SSAValue:
+        """The tensor itself, or an operation that views it."""
+        if layout == whole(layout.base, shape_of(layout.base)):
+            return layout.base
+        element = type_of(layout.base).element_type
+        op = ViewOp.create(
+            operands=[layout.base],
+            properties={"offset": IntsAttr((layout.offset,)), "strides": IntsAttr(layout.strides)},
+            result_types=[tensor(layout.shape, element)],
+        )
+        self.block.add_op(op)
+        return op.result
+
+    def dense(self, value: SSAValue) -> SSAValue:
+        """The value in storage of its own, in order."""
+        layout = self.seen[value]
+        if layout.is_dense and layout.offset == 0 and _covers(layout):
+            return self.as_value(layout)
+        view = self.as_value(layout)
+        kernel = copy_of(view, view, self.sources)
+        self.block.add_op(kernel)
+        return kernel.out
+
+    def give_back(self, op: ReturnOp) -> None:
+        """Each output is a tensor that one kernel alone writes, in order."""
+        bases = Counter(self.seen[v].base for v in op.arguments if v in self.seen)
+        values = []
+        for value in op.arguments:
+            if value not in self.seen:
+                return
+            layout = self.seen[value]
+            own = isinstance(layout.base.owner, FusedOp) and bases[layout.base] == 1
+            if own and layout.is_dense and layout.offset == 0 and _covers(layout):
+                values.append(self.as_value(layout))
+            else:
+                view = self.as_value(layout)
+                copy = copy_of(view, view, ())
+                self.block.add_op(copy)
+                values.append(copy.out)
+        self.block.add_op(ReturnOp(*values))
+
+    def report(self) -> None:
+        """All operators without a kernel at once."""
+        if not self.refused:
+            return
+        first: dict[str, tuple[int, str, str]] = {}
+        for op, reason in self.refused:
+            count, source, why = first.get(op.ONNX, (0, ", ".join(_sources(op)), reason))
+            first[op.ONNX] = (count + 1, source, why)
+        lines = [
+            f"  {name} x {count}, first at node '{source}': {why}"
+            for name, (count, source, why) in first.items()
+        ]
+        raise UnsupportedError(
+            f"{len(self.refused)} operators have no kernel: {', '.join(first)}",
+            detail="\n".join(lines),
+        )
+
+
+def _covers(layout: Layout) -> bool:
+    """Whether the view sees all of its tensor."""
+    return prod(layout.shape) == prod(shape_of(layout.base))
+
+
+def _sources(op: GraphOp) -> tuple[str, ...]:
+    source = op.attributes.get("source")
+    return tuple(source.data.split(",")) if source else (op.ONNX,)

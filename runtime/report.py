@@ -1,0 +1,73 @@
+"""The table that a terminal shows after a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ge.runtime.stats import KernelTime, Stats
+
+NAME_WIDTH = 24
+SOURCE_WIDTH = 40
+
+
+def report(stats: Stats, top: int = 30) -> str:
+    """Totals, units and the `top` longest kernels in the order they start."""
+    lines = [_head(stats)]
+    if stats.cycles is not None:
+        lines += [_units(stats), "", *_kernels(stats, top)]
+    if stats.hazards is not None:
+        lines.append(f"hazards: {stats.hazards}")
+    return "\n".join(lines)
+
+
+def _head(stats: Stats) -> str:
+    program = stats.program
+    head = f"{stats.target.name}, {program.cores} cores, {stats.instructions:,} instructions"
+    memory = stats.to_json()["memory"]
+    held = (
+        f"memory: weights {memory['weights_bytes']:,} B, arena {memory['arena_bytes']:,} B, "
+        f"in all {memory['peak_bytes']:,} B"
+    )
+    if stats.cycles is None:
+        return f"{head}\n{held}"
+    moved = f"hbm: {stats.hbm_read:,} B read, {stats.hbm_write:,} B written"
+    time = f"{stats.cycles:,} cycles = {stats.us:,.1f} us, {stats.launches} launches"
+    return f"{head}\n{time}\n{moved}\n{held}"
+
+
+def _units(stats: Stats) -> str:
+    busy = (f"{unit} {stats.utilization(unit):.0%}" for unit in stats.unit_busy or {})
+    return f"busy: {', '.join(busy)}"
+
+
+def _kernels(stats: Stats, top: int) -> Iterable[str]:
+    longest = sorted(stats.kernels, key=lambda kernel: -kernel.cycles)[:top]
+    shown = sorted(longest, key=lambda kernel: kernel.start)
+    titles = ("kernel", "cycles", "share", "bound by", "hbm bytes", "from")
+    yield from _table([titles, *(_row(stats, kernel) for kernel in shown)])
+    if len(stats.kernels) > top:
+        yield f"... and {len(stats.kernels) - top} shorter kernels"
+
+
+def _row(stats: Stats, kernel: KernelTime) -> tuple[str, ...]:
+    unit = max(kernel.unit_busy, key=lambda u: kernel.unit_busy[u])
+    share = kernel.unit_busy[unit] / (kernel.cycles * stats.program.cores or 1)
+    return (
+        kernel.name[:NAME_WIDTH],
+        f"{kernel.cycles:,}",
+        f"{kernel.cycles / (stats.cycles or 1):.1%}",
+        f"{unit} {share:.0%}",
+        f"{kernel.hbm_bytes:,}",
+        ", ".join(kernel.source_ops)[:SOURCE_WIDTH],
+    )
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    right = (False, True, True, False, True, False)
+    for row in rows:
+        cells = (
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(row, widths, right, strict=True)
+        )
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,202 @@
+"""Runs a program: numbers, cycles, hazards, or all three in one walk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ge.dialects.diagnostics import InputError, did_you_mean
+from ge.dialects.dtypes import B8
+from ge.dialects.npu import target as targets
+from ge.dialects.npu.program import Program, Tensor
+from ge.dialects.npu.target import Target
+from ge.runtime import stats as figures
+from ge.runtime import trace as traces
+from ge.runtime.functional import Numbers
+from ge.runtime.hazards import Findings, Hazard, HazardChecker
+from ge.runtime.machine import Device, Glance, Memory
+from ge.runtime.shared_memory import SharedHistory
+from ge.runtime.stats import Stats
+from ge.timing.areas import check_fits, symbols
+from ge.timing.cost import CostModel
+from ge.timing.engine import Clock, Meetings
+from ge.timing.estimate import meetings_of
+from ge.timing.listener import Listener
+from ge.timing.steps import Code
+from ge.timing.walk import BUDGET, Core, walk
+
+Array = NDArray[Any]
+
+
+class Mode(Enum):
+    """What a run computes."""
+
+    FUNCTIONAL = "functional"
+    TIMING = "timing"
+    BOTH = "both"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave: outputs by name (empty in mode timing), figures, and what was asked for."""
+
+    outputs: dict[str, Array]
+    stats: Stats
+    hazards: tuple[Hazard, ...] = ()
+    trace: dict[str, Any] | None = None
+
+
+@dataclass
+class _Run:
+    """The parts of one run."""
+
+    code: Code
+    target: Target
+    device: Device
+    numbers: bool
+    findings: Findings | None
+    meetings: Meetings | None
+    trace: bool
+    budget: int
+
+    def cores(self) -> tuple[list[Core], list[Clock]]:
+        """The cores, and the clocks that follow them."""
+        number_of = self.code.program.cores
+        findings = self.findings
+        shared = SharedHistory(number_of, findings.add) if findings else None
+        model = CostModel(self.target)
+        cores, clocks = [], []
+        for number in range(number_of):
+            checker = HazardChecker(number, findings, shared) if findings and shared else None
+            numbers = Numbers() if self.numbers else None
+            clock = Clock(model, self.meetings, number_of, self.trace) if self.meetings else None
+            memory = Memory(self.target, self.device, checker) if numbers else Glance(self.device)
+            # The checker comes first: it has to know whose accesses it is about to hear of.
+            listeners: list[Listener] = [x for x in (checker, numbers, clock) if x is not None]
+            core = Core(self.code, number, memory, listeners, self.budget)
+            if numbers:
+                numbers.core = core
+            if clock:
+                clock.core = core
+                clocks.append(clock)
+            cores.append(core)
+        return cores, clocks
+
+
+class Simulator:
+    """A program made ready to run; what one run has worked out about its code serves the next."""
+
+    def __init__(self, program: Program) -> None:
+        """Raises InputError or DoesNotFit for a program that its target cannot run."""
+        self.program = program
+        self.target = targets.load(program.target)
+        if not 1 <= program.cores <= self.target.cores:
+            raise InputError(
+                f"the program must use 1 to {self.target.cores} cores of '{self.target.name}', "
+                f"got {program.cores}"
+            )
+        check_fits(program, self.target)
+        self._code = Code(program, self.target, symbols(program))
+
+    def run(
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        mode: Mode | str = Mode.BOTH,
+        check_hazards: bool = False,
+        trace: bool = False,
+        budget: int = BUDGET,
+        progress: Callable[[int], None] | None = None,
+    ) -> Result:
+        """Run on `inputs` by name.
+
+        Mode `timing` computes no tensors and needs no inputs: where the program loads a scalar,
+        it finds the inputs that are given and the weights, and zeros elsewhere; there are no
+        outputs. `budget` bounds the instructions of one core; `progress` hears how many all have
+        executed, now and then. Raises InputError for inputs that do not match, CheckFailed for a
+        program that faults.
+        """
+        mode = Mode(mode)
+        functional = mode is not Mode.TIMING
+        self._check_mode(functional, check_hazards)
+        given = _checked_inputs(self.program, inputs or {}, functional)
+        run = _Run(
+            code=self._code,
+            target=self.target,
+            device=Device(self.program, given, functional),
+            numbers=functional,
+            findings=Findings(self._code) if check_hazards else None,
+            meetings=None if mode is Mode.FUNCTIONAL else meetings_of(self.program, self.target),
+            trace=trace,
+            budget=budget,
+        )
+        cores, clocks = run.cores()
+        with np.errstate(all="ignore"):
+            walk(cores, progress)
+        stats = self._stats(run, cores, clocks)
+        spans = [clock.spans or [] for clock in clocks]
+        return Result(
+            outputs=_outputs(self.program, run.device) if functional else {},
+            stats=stats,
+            hazards=tuple(run.findings.hazards) if run.findings else (),
+            trace=traces.document(self._code, stats, spans) if trace else None,
+        )
+
+    def _check_mode(self, functional: bool, check_hazards: bool) -> None:
+        if check_hazards and not functional:
+            raise InputError("hazards can only be checked in the modes functional and both")
+        if functional and any(blob.data is None for blob in self.program.weights):
+            raise InputError(
+                "the program holds no weight values, so it can run in mode 'timing' only"
+            )
+
+    def _stats(self, run: _Run, cores: list[Core], clocks: list[Clock]) -> Stats:
+        hazards = len(run.findings.hazards) if run.findings else None
+        executed = sum(core.count for core in cores)
+        if run.meetings is None:
+            return Stats(self.program, self.target, executed, hazards=hazards)
+        return figures.timed(self.program, self.target, executed, clocks, run.meetings, hazards)
+
+
+def simulate(program: Program, inputs: Mapping[str, Array] | None = None, **how: Any) -> Result:
+    """Run `program` once; `how` is what `Simulator.run` takes."""
+    return Simulator(program).run(inputs, **how)
+
+
+def _checked_inputs(program: Program, inputs: Mapping[str, Array], whole: bool) -> dict[str, Array]:
+    """The inputs by symbol."""
+    known = {tensor.name: tensor for tensor in program.inputs}
+    for name in inputs:
+        if name not in known:
+            names = ", ".join(f"'{n}'" for n in known) or "none"
+            raise InputError(
+                f"unknown input '{name}'{did_you_mean(name, known)}; the program's inputs: {names}"
+            )
+    if whole and (missing := [name for name in known if name not in inputs]):
+        raise InputError(f"input '{missing[0]}' must be given")
+    return {known[name].symbol: _checked(known[name], array) for name, array in inputs.items()}
+
+
+def _checked(tensor: Tensor, array: Array) -> Array:
+    array = np.asarray(array)
+    if array.dtype != tensor.dtype.numpy or array.shape != tensor.shape:
+        raise InputError(
+            f"input '{tensor.name}' must be {tensor.dtype.numpy_name} of shape "
+            f"{tensor.shape}, got {array.dtype} of shape {array.shape}"
+        )
+    return array
+
+
+def _outputs(program: Program, device: Device) -> dict[str, Array]:
+    found = {}
+    for tensor in program.outputs:
+        data = device.output(tensor.symbol)
+        # A byte other than 0 and 1 is no bool that numpy can work with.
+        typed = data != 0 if tensor.dtype is B8 else data.view(tensor.dtype.numpy)
+        found[tensor.name] = typed.reshape(tensor.shape)
+    return found

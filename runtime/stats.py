@@ -1,0 +1,158 @@
+"""What a run took: the content of `--stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ge.dialects.npu.places import Unit
+from ge.dialects.npu.program import Program
+from ge.dialects.npu.target import Target
+from ge.timing.engine import Clock, Meetings, Visit
+from ge.timing.steps import QUEUES, queues
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One pass of the cores through a kernel; busy cycles are sums over the cores."""
+
+    name: str
+    source_ops: tuple[str, ...]
+    start: int
+    end: int
+    unit_busy: dict[str, int]
+    hbm_bytes: int
+
+    @property
+    def cycles(self) -> int:
+        """From the first instruction on a unit to the last visible result, over all cores."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Figures of a run; what the clock says is None in a run without it."""
+
+    program: Program
+    target: Target
+    instructions: int
+    cycles: int | None = None
+    unit_busy: dict[str, int] | None = None
+    """Busy cycles of each unit, summed over the cores."""
+    kernels: tuple[KernelTime, ...] = ()
+    hbm_read: int = 0
+    hbm_write: int = 0
+    launches: int | None = None
+    hazards: int | None = None
+
+    @property
+    def us(self) -> float | None:
+        """Microseconds on the target."""
+        return None if self.cycles is None else self.cycles / self.target.clock_mhz
+
+    def utilization(self, unit: str) -> float:
+        """The share of the run in which a unit was busy, over all cores."""
+        if not self.cycles or self.unit_busy is None:
+            return 0.0
+        return self.unit_busy[unit] / (self.cycles * self.program.cores)
+
+    def to_json(self) -> dict[str, Any]:
+        """The `--stats` document; `unit_busy` and `busy_cycles` are sums over the cores."""
+        timed = self.unit_busy is not None
+        return {
+            "target": self.target.name,
+            "cores": self.program.cores,
+            "clock_mhz": self.target.clock_mhz,
+            "cycles": self.cycles,
+            "us": self.us,
+            "instructions": self.instructions,
+            "units": {
+                unit: {"busy_cycles": busy, "utilization": round(self.utilization(unit), 6)}
+                for unit, busy in (self.unit_busy or {}).items()
+            },
+            "kernels": [
+                {
+                    "name": kernel.name,
+                    "source_ops": list(kernel.source_ops),
+                    "cycles": kernel.cycles,
+                    "start": kernel.start,
+                    "unit_busy": kernel.unit_busy,
+                }
+                for kernel in self.kernels
+            ],
+            "hbm": {
+                "read_bytes": self.hbm_read if timed else None,
+                "write_bytes": self.hbm_write if timed else None,
+            },
+            "memory": _memory(self.program),
+            "launches": self.launches,
+            "hazards": self.hazards,
+        }
+
+
+def _memory(program: Program) -> dict[str, int]:
+    signature = sum(tensor.bytes for tensor in (*program.inputs, *program.outputs))
+    return {
+        "weights_bytes": program.weights_bytes,
+        "arena_bytes": program.arena.bytes,
+        "arena_lower_bound_bytes": program.arena.lower_bound,
+        "arena_no_reuse_bytes": program.arena.no_reuse,
+        "peak_bytes": program.weights_bytes + signature + program.arena.bytes,
+    }
+
+
+def timed(
+    program: Program,
+    target: Target,
+    instructions: int,
+    clocks: Sequence[Clock],
+    meetings: Meetings,
+    hazards: int | None,
+) -> Stats:
+    """The figures of a run that the clocks followed."""
+    visits = [v for clock in clocks for v in (clock.outside, *clock.visits)]
+    return Stats(
+        program=program,
+        target=target,
+        instructions=instructions,
+        cycles=max(clock.end for clock in clocks),
+        unit_busy=by_unit(target, [clock.busy for clock in clocks]),
+        kernels=tuple(_kernels(program, target, clocks)),
+        hbm_read=sum(v.hbm_read for v in visits),
+        hbm_write=sum(v.hbm_write for v in visits),
+        launches=meetings.launches,
+        hazards=hazards,
+    )
+
+
+def by_unit(target: Target, busy: Sequence[Sequence[int]]) -> dict[str, int]:
+    """Busy cycles by unit, summed; a unit that shares another's queue has no line of its own."""
+    numbers = set(queues(target).values())
+    return {str(QUEUES[n]): sum(counts[n] for counts in busy) for n in sorted(numbers)}
+
+
+def _kernels(program: Program, target: Target, clocks: Sequence[Clock]) -> list[KernelTime]:
+    """The cores' passes put together: the first through a kernel, the second, ..."""
+    passes: dict[tuple[int, int], list[Visit]] = {}
+    for clock in clocks:
+        seen: dict[int, int] = {}
+        for visit in clock.visits:
+            order = seen[visit.kernel] = seen.get(visit.kernel, 0) + 1
+            passes.setdefault((visit.kernel, order), []).append(visit)
+    times = [_together(program, target, kernel, v) for (kernel, _), v in passes.items()]
+    return sorted(times, key=lambda kernel: kernel.start)
+
+
+def _together(program: Program, target: Target, kernel: int, visits: Sequence[Visit]) -> KernelTime:
+    working = [v for v in visits if v.start >= 0]
+    busy = by_unit(target, [v.busy for v in visits])
+    del busy[str(Unit.S)]
+    return KernelTime(
+        name=program.kernels[kernel].kind,
+        source_ops=program.kernels[kernel].sources,
+        start=min(v.start for v in working) if working else min(v.entered for v in visits),
+        end=max(v.end for v in working or visits),
+        unit_busy=busy,
+        hbm_bytes=sum(v.hbm_read + v.hbm_write for v in visits),
+    )

@@ -1,0 +1,112 @@
+"""What an instruction costs on a target: the formula that heads the target files."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.npu.instr import Inst, Instr, Work
+from ge.dialects.npu.operands import AtKind, Value
+from ge.dialects.npu.places import Space
+from ge.dialects.npu.target import Rate, Target
+
+HBM = "hbm"
+"""The shared resource that carries `Work.hbm` bytes; the others carry all bytes moved."""
+
+ROUNDING = 1e-6
+"""Keeps 348.0000000001 cycles from counting as 349."""
+
+
+class Charge(NamedTuple):
+    """What an instruction takes from a shared resource."""
+
+    limit: int
+    cycles: int
+    credit: int
+    posted: bool
+
+
+class Cost(NamedTuple):
+    """Cycles of one instruction, and what it takes from the shared resources."""
+
+    busy: int
+    idle: int
+    latency: int
+    charges: tuple[Charge, ...]
+    hbm_read: int
+    hbm_write: int
+
+
+class CostModel:
+    """Prices work on one target."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._rates = {name: target.bytes_per_cycle(name) for name in target.limits}
+        self.limits = tuple(target.limits)
+
+    def of(self, inst: Inst, args: tuple[Value, ...], sharers: int) -> Cost:
+        """The cost of an instruction with operands `args` while `sharers` cores use the memory.
+
+        Raises UnsupportedError where the target has no such instruction, and ValueError or what
+        the row's work function raises where the operands make no sense.
+        """
+        row = inst.instr
+        named = dict(zip(row.operands, args, strict=True))
+        rate = self._target.rate(row.rate, named["dt"].name)
+        if rate.unsupported:
+            raise UnsupportedError(
+                f"'{self._target.name}' has no '{row.mnemonic}' for {named['dt']}", f"'{inst}'"
+            )
+        work = _work(row, named)
+        miss = work.hbm / work.bytes if work.bytes else 0.0
+        writes = _writes_gm(row)
+        return Cost(
+            busy=_up(self._busy(rate, work, miss)),
+            idle=rate.idle,
+            latency=_up(_mix(rate.latency, rate.latency_miss, miss)),
+            charges=tuple(self._charges(rate, work, sharers)),
+            hbm_read=0 if writes else work.hbm,
+            hbm_write=work.hbm if writes else 0,
+        )
+
+    def _busy(self, rate: Rate, work: Work, miss: float) -> float:
+        units = self._target.vector_units if rate.per_vector_unit else 1
+        rows = rate.issue + work.rows * _mix(rate.row, rate.row_miss, miss)
+        moved = work.bytes / (rate.bytes_per_cycle * units) if rate.bytes_per_cycle else 0.0
+        return rate.start + max(rows, moved, -(-work.items // units) * rate.item)
+
+    def _charges(self, rate: Rate, work: Work, sharers: int) -> list[Charge]:
+        charges = []
+        for name in rate.limits:
+            taken = work.hbm if name == HBM else work.bytes
+            if taken:
+                cycles = _up(taken * sharers / self._rates[name])
+                credit = self._target.limits[name].credit_cycles
+                # Only device memory takes bytes later: the cache in front of it does not.
+                posted = rate.posted and name == HBM
+                charges.append(Charge(self.limits.index(name), cycles, credit, posted))
+        return charges
+
+
+def _mix(hit: float, miss: float | None, share: float) -> float:
+    return hit if miss is None else hit + (miss - hit) * share
+
+
+def _up(cycles: float) -> int:
+    return ceil(cycles - ROUNDING)
+
+
+def _work(row: Instr, named: dict[str, Value]) -> Work:
+    assert row.work is not None
+    work = row.work(**named)
+    if min(work) < 0:
+        raise ValueError("sizes must be 0 or more")
+    return work
+
+
+def _writes_gm(row: Instr) -> bool:
+    """Whether it writes device memory: the first operand of every instruction is its target."""
+    first = next(iter(row.operands.values()))
+    return isinstance(first, AtKind) and first.space is Space.GM

@@ -1,0 +1,160 @@
+"""ge-opt: read a module, run passes, print it."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ge.dialects.diagnostics import GeError, InputError
+from ge.lowering.pipelines import PASSES, PIPELINES, load_pass
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+FAULT_OF_OURS = 70
+EXAMPLE = """example:
+  ge-opt model.mlir -p fold-constants,simplify --print-ir-after all -o simple.mlir
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool; returns its exit status."""
+    # The default thresholds make xDSL spend a third of its time in the garbage collector.
+    gc.set_threshold(100_000, 50, 100)
+    args = _arguments().parse_args(argv)
+    try:
+        return _run(args)
+    except GeError as e:
+        print(e, file=sys.stderr)
+        return e.status
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception:
+        traceback.print_exc()
+        return FAULT_OF_OURS
+
+
+def _arguments() -> argparse.ArgumentParser:
+    passes = "".join(f"  {name:20} {row.does}\n" for name, row in PASSES.items())
+    pipelines = "".join(f"  {name:20} {', '.join(row)}\n" for name, row in PIPELINES.items())
+    parser = argparse.ArgumentParser(
+        prog="ge-opt",
+        description="Read a module, run passes over it, print it.",
+        epilog=f"{EXAMPLE}\npasses:\n{passes}\npipelines:\n{pipelines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("file", nargs="?", default="-", metavar="FILE", help="a module; default standard input")
+    add("-p", "--passes", default="", metavar="PASSES", help="passes or pipelines, by commas")
+    add("--target", metavar="NAME|FILE.toml", help="the machine, for passes that need one")
+    add("--split-input-file", action="store_true", help="treat parts between '// -----' apart")
+    add("--print-ir-before", default="", metavar="PASS", help="print the module before a pass")
+    add("--print-ir-after", default="", metavar="PASS|all", help="print the module after a pass")
+    add("-o", dest="out", metavar="OUT", help="the file to write; default standard output")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    from ge.dialects.module_text import make_context
+
+    passes = list(_passes(args.passes, args.target))
+    name, text = _input(args.file)
+    if not args.split_input_file:
+        _emit(args, _one(args, text, name, passes, make_context()))
+        return 0
+    status = 0
+    for i, part in enumerate(_parts(text)):
+        print("// -----\n" if i else "", end="")
+        try:
+            _emit(args, _one(args, part, name, passes, make_context()))
+        except GeError as e:
+            print(e, file=sys.stderr)
+            status = max(status, e.status)
+    return status
+
+
+def _input(file: str) -> tuple[str, str]:
+    """The name of the input for messages, and its text."""
+    if file == "-":
+        return "<stdin>", sys.stdin.read()
+    try:
+        return file, Path(file).read_text()
+    except OSError as e:
+        raise InputError(f"must be a readable file, {e.strerror}", file) from None
+    except UnicodeDecodeError:
+        raise InputError("must be text, got other bytes", file) from None
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The parts of a split input, each at its own lines so that messages are right."""
+    done = 0
+    for part in re.split(r"^// -----[^\n]*\n", text, flags=re.MULTILINE):
+        yield "\n" * done + part
+        done += part.count("\n") + 1
+
+
+def _passes(spec: str, target: str | None) -> Iterator[ModulePass]:
+    """The passes of `-p`, pipelines written out, options in braces applied."""
+    from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+    from xdsl.utils.exceptions import ArgSpecParseError
+
+    try:
+        asked = list(parse_pipeline(spec)) if spec else []
+    except ArgSpecParseError as e:
+        raise InputError(f"passes must be NAME or NAME{{OPTION=VALUE}}, got '{spec}'") from e
+    for row in asked:
+        for name in PIPELINES.get(row.name, (row.name,)):
+            cls = load_pass(name)
+            options: dict[str, Any] = dict(row.parameters) if name == row.name else {}
+            if target is not None and "target" in cls.__dataclass_fields__:
+                options["target"] = (target,)
+            try:
+                yield cls.from_pass_spec(ArgSpec(name, options))
+            except ValueError as e:
+                raise InputError(f"options of '{name}': {e}") from None
+
+
+def _one(
+    args: argparse.Namespace, text: str, name: str, passes: list[ModulePass], ctx: Context
+) -> ModuleOp:
+    from ge.dialects.module_text import attach_weights, parse_module, verify_module
+
+    module = parse_module(text, name, ctx)
+    verify_module(module, text, name)
+    attach_weights(module, Path("." if name == "<stdin>" else name), ctx)
+    for p in passes:
+        if args.print_ir_before in (p.name, "all"):
+            _dump(module, f"before {p.name}")
+        p.apply(ctx, module)
+        if args.print_ir_after in (p.name, "all"):
+            _dump(module, f"after {p.name}")
+    module.verify()
+    return module
+
+
+def _dump(module: ModuleOp, when: str) -> None:
+    from ge.dialects.module_text import print_module
+
+    print(f"// IR {when}:\n{print_module(module)}", file=sys.stderr)
+
+
+def _emit(args: argparse.Namespace, module: ModuleOp) -> None:
+    from ge.dialects.module_text import print_module, write_module
+
+    if args.out:
+        write_module(module, Path(args.out))
+    else:
+        sys.stdout.write(print_module(module))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""`ge-run`: runs an object file on the simulator."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ge.dialects.diagnostics import CheckFailed, InputError, did_you_mean
+from ge.tools.console import read_bytes, run_tool, write_output
+
+if TYPE_CHECKING:
+    from ge.dialects.npu.program import Program, Tensor
+    from ge.runtime.simulator import Result
+
+EXAMPLE = """example:
+  ge-run model.o --input x=x.npy --output-dir out --stats stats.json --check-hazards"""
+RANDOM = "random"
+SHOWN_HAZARDS = 20
+PROGRESS_AFTER = 1.0
+"""Seconds before a run shows how far it is."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The tool; its exit status."""
+    return run_tool(_run, argv)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ge-run",
+        description="Run an object file on the simulator: its numbers, and how long they take.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE.o", type=Path, help="object file")
+    add(
+        "--input",
+        metavar="NAME=FILE.npy|NAME=random[:SEED]",
+        action="append",
+        default=[],
+        type=_input,
+        help="an input's values; those not given are random with seed 0",
+    )
+    add("--output-dir", metavar="DIR", type=Path, help="write each output to DIR/NAME.npy")
+    add("--mode", choices=["functional", "timing", "both"], default="both", help="default: both")
+    add("--stats", metavar="FILE.json", type=Path, help="write the figures of the run")
+    add("--trace", metavar="FILE.json", type=Path, help="write a trace for Chrome or Perfetto")
+    add("--check-hazards", action="store_true", help="find accesses that nothing orders")
+    add("--no-skip", action="store_true", help="run every loop trip; this version always does")
+    add("--repeat", metavar="N", type=_count, default=1, help="run N times")
+    return parser
+
+
+def _input(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator or not value:
+        raise argparse.ArgumentTypeError(f"must be NAME=FILE.npy or NAME=random, got '{text}'")
+    return name, value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a number of 1 or more, got '{text}'")
+    return int(text)
+
+
+def _run(argv: Sequence[str]) -> None:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.mode == "timing" and (options.check_hazards or options.output_dir):
+        parser.error("--check-hazards and --output-dir need numbers: not with --mode timing")
+    if options.mode == "functional" and options.trace:
+        parser.error("--trace needs the clock: not with --mode functional")
+    from ge.codegen.objects import read_object
+    from ge.runtime.report import report
+
+    program = read_object(read_bytes(options.file), str(options.file))
+    functional = options.mode != "timing"
+    if functional:
+        _find_weights(program, options.file.with_suffix(".weights"))
+    inputs = _inputs(program, options.input, functional)
+    result, seconds = _repeated(program, inputs, options)
+    _write(result, options)
+    print(report(result.stats))
+    if options.repeat > 1:
+        print(_repeats(seconds))
+    if result.hazards:
+        shown = "\n".join(map(str, result.hazards[:SHOWN_HAZARDS]))
+        raise CheckFailed(f"{len(result.hazards)} hazards found", str(options.file), shown)
+
+
+def _find_weights(program: Program, path: Path) -> None:
+    """Take values that the object leaves out from the weights file beside it, if there is one."""
+    from ge.dialects.weights_file import WeightsFile
+
+    if path.is_file() and any(blob.data is None for blob in program.weights):
+        file = WeightsFile(path)
+        program.weights = [
+            blob if blob.data is not None else blob._replace(data=file[blob.digest])
+            for blob in program.weights
+        ]
+
+
+def _inputs(program: Program, given: Sequence[tuple[str, str]], functional: bool) -> dict[str, Any]:
+    from ge.runtime.arrays import random_input, read_array
+
+    known = {tensor.name: tensor for tensor in program.inputs}
+    values = dict.fromkeys(known, RANDOM) if functional else {}
+    named = [name for name, _ in given]
+    for name, value in given:
+        if name not in known:
+            names = ", ".join(f"'{n}'" for n in known) or "none"
+            hint = did_you_mean(name, known)
+            raise InputError(f"unknown input '{name}'{hint}; the program's inputs: {names}")
+        if named.count(name) > 1:
+            raise InputError(f"input '{name}' must be given once")
+        values[name] = value
+    arrays = {}
+    for name, value in values.items():
+        seed = _seed(known[name], value)
+        if seed is None:
+            arrays[name] = read_array(Path(value), known[name])
+        else:
+            print(f"input '{name}': random, seed {seed}")
+            arrays[name] = random_input(known[name], seed)
+    return arrays
+
+
+def _seed(tensor: Tensor, value: str) -> int | None:
+    """The seed of random values, or None for a file."""
+    word, _, seed = value.partition(":")
+    if word != RANDOM:
+        return None
+    if seed and not seed.isdecimal():
+        raise InputError(f"the seed of input '{tensor.name}' must be a number, got '{seed}'")
+    return int(seed or 0)
+
+
+def _repeated(
+    program: Program, inputs: dict[str, Any], options: argparse.Namespace
+) -> tuple[Result, list[float]]:
+    """The last of the runs, and the seconds that each took here."""
+    from ge.runtime.simulator import Simulator
+
+    simulator = Simulator(program)
+    seconds = []
+    for _ in range(options.repeat):
+        started = time.perf_counter()
+        result = simulator.run(
+            inputs,
+            mode=options.mode,
+            check_hazards=options.check_hazards,
+            trace=options.trace is not None,
+            progress=_progress(started),
+        )
+        seconds.append(time.perf_counter() - started)
+    return result, seconds
+
+
+def _progress(started: float) -> Callable[[int], None] | None:
+    if not sys.stderr.isatty():
+        return None
+
+    def show(instructions: int) -> None:
+        if time.perf_counter() - started > PROGRESS_AFTER:
+            print(f"\r{instructions:,} instructions", end="\r", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _repeats(seconds: Sequence[float]) -> str:
+    """Cycles are the same in every run: the clock starts each with nothing left of the last."""
+    first, best = seconds[0], min(seconds[1:])
+    return (
+        f"repeated: {len(seconds)} runs of the same cycles (a run starts with nothing cached); "
+        f"simulated in {first:.3f} s, then {best:.3f} s at best"
+    )
+
+
+def _write(result: Result, options: argparse.Namespace) -> None:
+    from ge.runtime.arrays import write_arrays
+
+    def write_json(path: Path, document: Any) -> None:
+        text = json.dumps(document, indent=None if document is result.trace else 1)
+        write_output(path, lambda p: p.write_text(text + "\n", "utf-8"))
+
+    if options.output_dir:
+        write_output(options.output_dir, lambda p: write_arrays(p, result.outputs))
+    if options.stats:
+        write_json(options.stats, result.stats.to_json())
+    if options.trace:
+        write_json(options.trace, result.trace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
