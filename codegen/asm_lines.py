@@ -137,9 +137,11 @@ _ARGUMENTS = {
     name: re.compile(_COMMA.join(f"({pattern})" for pattern, _ in parts) + _END).fullmatch
     for name, parts in _DIRECTIVES.items()
 }
-_KERNEL = re.compile(rf"({_WORD}){_COMMA}({_STRING}(?:{_COMMA}{_STRING})*){_END}").fullmatch
+_LIST = rf"({_STRING}(?:{_COMMA}{_STRING})*){_END}"
+_KERNEL = re.compile(rf"({_WORD}){_COMMA}{_LIST}").fullmatch
+_SOURCE = re.compile(_LIST).fullmatch
 _STRINGS = re.compile(_STRING).findall
-DIRECTIVES = (*_DIRECTIVES, ".kernel")
+DIRECTIVES = (*_DIRECTIVES, ".kernel", ".source")
 
 
 def quick_line(line: str) -> Line | None:
@@ -165,6 +167,9 @@ def _directive(op: str, rest: str) -> tuple[Any, ...] | None:
     if op == ".kernel":
         found = _KERNEL(rest)
         return found and (found[1], *map(string, _STRINGS(found[2])))
+    if op == ".source":
+        found = _SOURCE(rest)
+        return found and tuple(map(string, _STRINGS(found[1])))
     match = _ARGUMENTS.get(op)
     found = match and match(rest)
     if not found:

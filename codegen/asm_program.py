@@ -12,6 +12,7 @@ from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import BY_NAME
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import INSTRS
+from ge.dialects.npu.isa.scalar import call
 from ge.dialects.npu.operands import Name, OperandError
 from ge.dialects.npu.program import WEIGHTS, Arena, Blob, Kernel, Program, Tensor
 from ge.dialects.weights_file import digest_of
@@ -84,6 +85,8 @@ class Builder:
         self.in_data = False
         self.awaited: str | None = None
         """The function that a directive announced and whose label is to come."""
+        self.sources: tuple[str, ...] | None = None
+        """What a directive said of the call that is to come."""
         self._weights = weights
         self._weights_seen = False
         self._arena_seen = False
@@ -95,6 +98,7 @@ class Builder:
             ".arena": self._arena,
             ".kernel": self._open_kernel,
             ".function": self._function,
+            ".source": self._source,
             ".section": self._section,
         }
         self._data_statements: dict[str, Callable[..., None]] = {
@@ -116,11 +120,18 @@ class Builder:
             raise Mistake(1, "'.rodata' must hold weights only, got an instruction")
         self._settle()
         inst = instruction(line.op, line.args)
+        if self.sources is not None:
+            if inst.instr is not call:
+                raise Mistake(1, f"a call must follow '.source', got '{line.op}'")
+            self.program.calls[len(self.program.code)] = self.sources
+            self.sources = None
         self.program.code.append(inst)
         return inst
 
     def finish(self) -> None:
         """Take note of the end of the text."""
+        if self.sources is not None:
+            raise InputError("a call must follow '.source', got the end of the text")
         self._close_kernel()
         if not self.program.target:
             raise InputError("a program must say its '.target'")
@@ -131,6 +142,8 @@ class Builder:
         if op in (self._code_statements if self.in_data else self._data_statements):
             where = "before" if self.in_data else "behind"
             raise Mistake(1, f"'{op}' must stand {where} '.section .rodata'")
+        if self.sources is not None:
+            raise Mistake(1, f"a call must follow '.source', got '{op}'")
         (self._data_statements if self.in_data else self._code_statements)[op](*args)
 
     def _label(self, name: str) -> None:
@@ -184,6 +197,10 @@ class Builder:
         self.awaited = symbol
         if symbol in self.program.labels:
             raise Mistake(2, f"label '{symbol}' must stand behind this line")
+
+    def _source(self, *sources: str) -> None:
+        self._settle()
+        self.sources = sources
 
     def _section(self, _name: str) -> None:
         self._settle()

@@ -9,6 +9,7 @@ from math import prod
 from ge.codegen.encoding import LABEL_OF, SYMBOL_OF, references
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu import target
+from ge.dialects.npu.isa.scalar import call
 from ge.dialects.npu.operands import Sym
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS, Program, Tensor
@@ -56,6 +57,7 @@ def check(program: Program) -> None:
     starts = functions(program)
     _check_labels(program, starts)
     _check_kernels(program, starts)
+    _check_calls(program)
     _check_references(program, starts)
 
 
@@ -160,6 +162,16 @@ def _check_kernels(program: Program, starts: dict[int, str]) -> None:
         if kernel.end < len(program.code) and kernel.end not in starts:
             raise Fault(f"a function must follow kernel '{kernel.symbol}'", kernel.symbol)
         end = kernel.end
+
+
+def _check_calls(program: Program) -> None:
+    for number, sources in program.calls.items():
+        for text in sources:
+            _check_text(text)
+        if not 0 <= number < len(program.code) or program.code[number].instr is not call:
+            raise Fault("what stands for nodes of the model must be a call", number)
+        if not sources:
+            raise Fault("a call must name the nodes it stands for, names none", number)
 
 
 def _check_references(program: Program, starts: dict[int, str]) -> None:

@@ -17,7 +17,7 @@ class ManifestError(ValueError):
 
 
 def manifest(program: Program, weights: list[Blob]) -> dict[str, Any]:
-    """The signature: all of a program but code, labels and kernels."""
+    """The signature: all of a program but code, labels, kernels and calls."""
     return {
         "version": VERSION,
         "target": program.target,
@@ -35,9 +35,17 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
     return {**tensor._asdict(), "dtype": tensor.dtype.name}
 
 
-def source_map(kernels: list[Kernel], places: list[int]) -> list[dict[str, Any]]:
-    """The kernels, with byte ranges of the code for instruction ranges."""
-    return [{**k._asdict(), "start": places[k.start], "end": places[k.end]} for k in kernels]
+def source_map(program: Program, places: list[int]) -> dict[str, list[dict[str, Any]]]:
+    """The kernels and the calls, with bytes of the code for instruction numbers."""
+    return {
+        "kernels": [
+            {**k._asdict(), "start": places[k.start], "end": places[k.end]} for k in program.kernels
+        ],
+        "calls": [
+            {"at": places[number], "sources": sources}
+            for number, sources in sorted(program.calls.items())
+        ],
+    }
 
 
 def read_manifest(signature: bytes, sources: bytes, places: dict[int, int]) -> Program:
@@ -49,6 +57,7 @@ def read_manifest(signature: bytes, sources: bytes, places: dict[int, int]) -> P
     if top.get("version") != VERSION:
         raise ManifestError(f"must be of object version {VERSION}, got {top.get('version')!a}")
     arena = _record(top.get("arena"), "arena")
+    origin = _record(_load(sources, ".ge.srcmap"), "the source map")
     return Program(
         target=_text(top.get("target"), "target"),
         cores=_count(top.get("cores"), "cores"),
@@ -56,7 +65,8 @@ def read_manifest(signature: bytes, sources: bytes, places: dict[int, int]) -> P
         outputs=[_read_tensor(t) for t in _list(top.get("outputs"), "outputs")],
         arena=Arena(*(_count(arena.get(f), f"arena {f}") for f in Arena._fields)),
         weights=[_read_blob(b) for b in _list(top.get("weights"), "weights")],
-        kernels=[_read_kernel(k, places) for k in _list(_load(sources, ".ge.srcmap"), "kernels")],
+        kernels=[_read_kernel(k, places) for k in _list(origin.get("kernels"), "kernels")],
+        calls=_read_calls(_list(origin.get("calls"), "calls"), places),
     )
 
 
@@ -120,7 +130,22 @@ def _read_kernel(value: Any, places: dict[int, int]) -> Kernel:
     return Kernel(
         _text(record.get("symbol"), "symbol"),
         _text(record.get("kind"), "kind"),
-        tuple(_text(s, "a source") for s in _list(record.get("sources"), "sources")),
+        _read_sources(record),
         start,
         end,
     )
+
+
+def _read_calls(values: list[Any], places: dict[int, int]) -> dict[int, tuple[str, ...]]:
+    calls: dict[int, tuple[str, ...]] = {}
+    for value in values:
+        record = _record(value, "a call")
+        number = places.get(_count(record.get("at"), "at"), -1)
+        if number in calls:
+            raise ManifestError("the sources of a call must be given once")
+        calls[number] = _read_sources(record)
+    return calls
+
+
+def _read_sources(record: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(_text(s, "a source") for s in _list(record.get("sources"), "sources"))

@@ -29,6 +29,8 @@ largest live sum, without reuse |
 | `.kernel k0, "MatMulRelu", "/mlp/MatMul"` | function `k0` follows, a kernel: its rule, the \
 model's nodes in it |
 | `.function main` | function `main` follows, which is no kernel |
+| `.source "/mlp/0/MatMul", "/mlp/0/Relu"` | the model's nodes that the call on the next line \
+stands for |
 | `.section .rodata` | the end of the code; label `weights:` and the weights follow |
 | `.incbin "m.weights", sha256:..., 4096` | a blob of a safetensors file in the text's folder |
 | `.hex "00ff"` | a blob of up to 1 KiB |

@@ -53,9 +53,7 @@ def write_object(program: Program, external_weights: bool = False) -> bytes:
         sections.append(elf.Section(".rodata", elf.PROGBITS, elf.ALLOC, rodata, ALIGNMENT))
     signature = elf.note(_json(manifest(program, weights)))
     sections.append(elf.Section(".note.ge", elf.NOTE, 0, signature, 4))
-    sections.append(
-        elf.Section(".ge.srcmap", elf.PROGBITS, 0, _json(source_map(program.kernels, places)))
-    )
+    sections.append(elf.Section(".ge.srcmap", elf.PROGBITS, 0, _json(source_map(program, places))))
     whole = bool(weights) and all(b.data is not None for b in weights)
     symbols = _symbols(program, places, ".rodata" if whole and rodata else "")
     relocations = [

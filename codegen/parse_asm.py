@@ -18,6 +18,9 @@ from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.operands import Name
 from ge.dialects.npu.program import Program
 
+_DEFINING = (".input", ".output", ".kernel", ".function")
+"""Directives whose first argument is a symbol that they define or announce."""
+
 
 def parse_asm(text: str, path: str = "<asm>", weights: Weights | None = None) -> Program:
     """The program that `text` writes. Raises InputError with line, column, source and caret.
@@ -48,7 +51,7 @@ class _Reader:
         # Branches by their lines without the label: every loop has labels of its own.
         branches: dict[str, tuple[Instr, tuple[Any, ...], int]] = {}
         for number, line in numbered:
-            if builder.awaited is None:
+            if builder.awaited is None and builder.sources is None:
                 if (inst := known.get(line)) is not None:
                     append(inst)
                     continue
@@ -134,4 +137,4 @@ def _place_of(line: Line, subject: int | str | None) -> int | None:
         return 0
     if line.op == subject:
         return 1
-    return 2 if line.op and line.op[0] == "." and subject in line.args[:1] else None
+    return 2 if line.op in _DEFINING and subject in line.args[:1] else None

@@ -82,7 +82,7 @@ def _instruction(inst: Inst) -> str:
 
 
 def _heads(program: Program) -> dict[int, str]:
-    """What stands before an instruction: its labels, and what begins there."""
+    """What stands before an instruction: what begins there, its labels and its sources."""
     labels: dict[int, list[str]] = {}
     for label, place in program.labels.items():
         labels.setdefault(place, []).append(label)
@@ -98,6 +98,9 @@ def _heads(program: Program) -> dict[int, str]:
             heads[place] = f"\n{_kernel(kernel)}\n{heads[place]}"
         elif place >= end:
             heads[place] = f"\n{_line('.function', name)}\n{heads[place]}"
+    for place, sources in program.calls.items():
+        line = _line(".source", *map(_string, sources))
+        heads[place] = f"{heads[place]}\n{line}" if place in heads else line
     return heads
 
 

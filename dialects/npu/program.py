@@ -70,6 +70,8 @@ class Program:
     labels: dict[str, int] = field(default_factory=dict)
     """Instruction numbers by label; those that begin with `.L` are local: objects drop them."""
     kernels: list[Kernel] = field(default_factory=list)
+    calls: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """The model's nodes that a call stands for, by its instruction's number; kernels are shared."""
 
     @property
     def weights_bytes(self) -> int:

@@ -120,7 +120,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class HbmType(ParametrizedAttribute, TypeAttribute):
-    """A strided view of a tensor in device memory: `!npu.hbm<16x128xf16, [128, 1]>`."""
+    """A strided view of a tensor in device memory: `!npu.hbm<[16, 128], [128, 1], f16>`."""
 
     name = "npu.hbm"
     shape_: IntsAttr

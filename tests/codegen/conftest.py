@@ -12,10 +12,12 @@ from ge.codegen.encoding import LABEL_OF, SYMBOL_OF
 from ge.dialects.dtypes import DTYPES
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import INSTRS
+from ge.dialects.npu.isa.scalar import call
 from ge.dialects.npu.operands import DimsKind, Kind, Name, Sym
 from ge.dialects.npu.program import Arena, Blob, Kernel, Program, Tensor
 from ge.dialects.weights_file import digest_of
 
+NODES = ('/a/"b"', "é\\\n\x9b;", "卷积", "")
 REALS = (0.0, -0.0, 0.1, 3.0, -1e-05, 1e22, float("inf"), float("-inf"), float("nan"))
 
 
@@ -56,9 +58,13 @@ def _code(program: Program, rng: random.Random) -> None:
         local = [f".L{name}_{i}" for i in range(rng.randint(0, 3))]
         program.labels |= {label: start + rng.randrange(count) for label in local}
         for _ in range(count):
-            program.code.append(make_inst(rng.choice(rows), rng, rng.choice([*local, *names])))
+            row = call if rng.random() < 0.1 else rng.choice(rows)
+            if row is call and rng.random() < 0.7:
+                nodes = rng.choices(NODES, k=rng.randint(1, 3))
+                program.calls[len(program.code)] = tuple(nodes)
+            program.code.append(make_inst(row, rng, rng.choice([*local, *names])))
         if rng.random() < 0.6:
-            sources = tuple(rng.choices(['/a/"b"', "é\\\n\x9b;", "卷积", ""], k=rng.randint(0, 3)))
+            sources = tuple(rng.choices(NODES, k=rng.randint(0, 3)))
             program.kernels.append(Kernel(name, "MatMulRelu", sources, start, len(program.code)))
 
 

@@ -29,6 +29,7 @@ k0: loop x1, .Lend
 .function main
 main: la x5, in0+0x4
   la x6, weights
+  .source "/add"
   call k0
   halt
 .section .rodata
@@ -94,6 +95,8 @@ HOSTILE = [
     (b'"here":true', b'"here":null', "'here' of a blob must be true or false"),
     (b'"symbol":"in0"', b'"symbol":"in1"', "symbols must be functions and the areas"),
     (b'"start":0', b'"start":1', "kernel 'k0' must begin with its label"),
+    (b'"at":', b'"ad":', "at must be a number of 0 or more"),
+    (b'"at":88', b'"at":56', "what stands for nodes of the model must be a call"),
     (b"\x00\x11\x22\x33", b"\x00\x11\x22\x34", "'.rodata' must hold blob"),
     (b"\x00\x11\x22\x33\0", b"\x00\x11\x22\x331", "'.rodata' must hold zeros between blobs"),
     (b"\0main\0", b"\0ma n\0", "a symbol must be a word that is no register, got 'ma n'"),

@@ -30,6 +30,7 @@ k0: li x1, 0    ; a comment
 .Lend: ret
 .function main
 main: la x5, weights+0x4
+  .source "/mlp/0/MatMul", "k0"
   call k0
   halt
 .section .rodata
@@ -40,10 +41,10 @@ weights: .hex "00112233"
 MISTAKES = [
     ("main: la", "main: lb", "13:7: error: unknown mnemonic 'lb'"),
     ("vadds ", "vads ", "10:3: error: unknown mnemonic 'vads'; did you mean 'vadds'?"),
-    ("call k0", "call k1", "14:8: error: unknown label 'k1'"),
+    ("call k0", "call k1", "15:8: error: unknown label 'k1'"),
     ("x1, .Lend", "x1, .Lent", "7:12: error: unknown label '.Lent'; did you mean '.Lend'?"),
     ("x1, .Lend", "x1, 5", "7:12: error: 'label' of 'loop' must be a label, got 5"),
-    ("call k0", "jump .Lend", "14:8: error: label '.Lend' must be in the same function"),
+    ("halt", "jump .Lend", "16:8: error: label '.Lend' must be in the same function"),
     ("weights+0x4", "weight+0x4", "13:14: error: unknown symbol 'weight'; did you mean 'weights'?"),
     ("+0x4", "+0x4000", "13:14: error: an offset to 'weights' must be 0 to 5632, got 16384"),
     ('"x", f16', '"x", f17', "2:18: error: unknown element type 'f17'; did you mean 'f16'?"),
@@ -58,18 +59,18 @@ MISTAKES = [
         "size=[1,2",
         "8:36: error: an integer or a register must stand here",
     ),
-    ("halt", "halt x3", "15:8: error: 'halt' takes no operands without a name, got more"),
+    ("halt", "halt x3", "16:8: error: 'halt' takes no operands without a name, got more"),
     ("li x1, 0", "li x1 0", "6:11: error: the end of the line or ',' must stand here, got '0'"),
     ("li x1, 0", "li x128, 0", "6:8: error: 'dst' of 'li' must be a register x0..x127, got x128"),
     ("li x1, 0 ", f"li x1, {1 << 70} ", "6:12: error: an integer must fit 64 bits, got 11805"),
     ("li x1, 0 ", "li x1, @ ", "6:12: error: an operand must stand here, got '@'"),
     ("l1[x4]", "l9[x4]", "8:9: error: unknown memory 'l9'; known: gm, l1, l0a, l0b, l0c, ub"),
     ("-inf", "1e999", "10:23: error: a number must be finite, got 1e999"),
-    (".hex", ".hax", "17:10: error: unknown directive '.hax'; did you mean '.hex'?"),
-    ('"00112233"', '"0"', "17:15: error: must be pairs of hexadecimal digits"),
-    ("weights: .hex", "weight: .hex", "17:1: error: '.rodata' must have one label, 'weights'"),
-    (".section .rodata", "", "17:10: error: '.hex' must stand behind '.section .rodata'"),
-    (".absent sha256", "halt ; ", "18:3: error: '.rodata' must hold weights only"),
+    (".hex", ".hax", "18:10: error: unknown directive '.hax'; did you mean '.hex'?"),
+    ('"00112233"', '"0"', "18:15: error: must be pairs of hexadecimal digits"),
+    ("weights: .hex", "weight: .hex", "18:1: error: '.rodata' must have one label, 'weights'"),
+    (".section .rodata", "", "18:10: error: '.hex' must stand behind '.section .rodata'"),
+    (".absent sha256", "halt ; ", "19:3: error: '.rodata' must hold weights only"),
     ("16x128", "16x0x", "2:23: error: a shape like 16x128 or 'scalar' must stand here"),
     ("16x128", "99999999999x128", "2:8: error: 'in0' must fit the 68719476736 bytes"),
     ("16x128", "16}", "2:25: error: the end of the line must stand here, got '}'"),
@@ -81,9 +82,12 @@ MISTAKES = [
     (".arena 4096", ".arena -1", "4:1: error: sizes of the arena must be"),
     (".arena 4096", ".arena 4\n.arena 4", "5:1: error: '.arena' must be given once"),
     ("main: la", "mani: la", "13:7: error: label 'main' must stand before the first instruction"),
-    ("  halt", "  halt\n.Lz:", "16:1: error: label '.Lz' must stand before an instruction"),
+    ("  halt", "  halt\n.Lz:", "17:1: error: label '.Lz' must stand before an instruction"),
     ("main: la", "main: k0: la", "13:9: error: "),
     (".function main", ".function k0", "12:11: error: label 'k0' must stand behind this line"),
+    ("  call k0", "  ret", "15:3: error: a call must follow '.source', got 'ret'"),
+    ("  call k0", ".section .rodata", "15:1: error: a call must follow '.source', got '.section'"),
+    ('"/mlp/0/MatMul", "k0"', "", "14:11: error: a string in double quotes must stand here"),
     ('"MatMulRelu"', '"\\q"', "5:13: error: a string must use the escapes of JSON"),
 ]
 
