@@ -49,9 +49,7 @@ def _apply(fusion: Fusion, module: ModuleOp, hits: Counter[str], misses: list[st
             kernel = _joined(fusion, kernel, hits, misses)
 
 
-def _joined(
-    fusion: Fusion, then: FusedOp, hits: Counter[str], misses: list[str]
-) -> FusedOp | None:
+def _joined(fusion: Fusion, then: FusedOp, hits: Counter[str], misses: list[str]) -> FusedOp | None:
     """The kernel with one that feeds it taken in, or None when none can be."""
     if not isinstance(then, fusion.then):
         return None

@@ -21,7 +21,7 @@ from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
 from ge.dialects.npu.target import DEFAULT, Target
 from ge.dialects.npu.tree import HbmType
-from ge.lowering.kernels.description import Description
+from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of, shape_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.place_kernel import place
@@ -36,6 +36,9 @@ class FusedToNpuPass(ModulePass):
     cores: int = 0
     """0 means all the target has."""
     native: bool = True
+    """One launch for the whole program, not one a kernel."""
+    overlap: bool = True
+    """Let the matrix and the vector unit work on different tiles at once."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = targets.load(self.target)
@@ -63,6 +66,7 @@ class _Lowering:
         self.outputs = dict(zip(return_of(main).arguments, output_names(main), strict=True))
         for value, name in zip(main.body.block.args, input_names(main), strict=True):
             self.tensor(value, "input", label=StringAttr(name))
+        self.overlap = options.overlap
         for op in main.body.block.ops:
             if isinstance(op, ConstantOp):
                 self.constant(op)
@@ -104,7 +108,8 @@ class _Lowering:
         if description not in self.kernels:
             name = f"k{len(self.kernels)}"
             self.kernels[description] = name
-            self.block.add_op(place(description, self.target, name, sources))
+            built = description if self.overlap else in_turns(description)
+            self.block.add_op(place(built, self.target, name, sources))
         return self.kernels[description]
 
     def invoke(

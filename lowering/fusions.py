@@ -24,8 +24,8 @@ from ge.dialects.fused.ops import (
 from ge.dialects.graph.base import GraphOp, tensor
 from ge.dialects.graph.ops import norm
 from ge.lowering.anchors import shape_of, type_of
-from ge.lowering.kernels.region import place_of
 from ge.lowering.kernels.reducing_ops import REDUCING
+from ge.lowering.kernels.region import place_of
 from ge.lowering.merge_kernels import merge
 
 HEAD_MOST = 256

@@ -21,7 +21,9 @@ def merge(first: FusedOp, then: FusedOp, kind: str) -> FusedOp:
     head = ins[: anchor.ANCHOR_INS]
     extras = list(dict.fromkeys(ins[anchor.ANCHOR_INS :]))
     body = _joined(first, then, head, extras)
-    properties = {k: v for k, v in anchor.properties.items() if k not in ("kind", "sources", "layout")}
+    properties = {
+        k: v for k, v in anchor.properties.items() if k not in ("kind", "sources", "layout")
+    }
     if then.layout:
         properties["layout"] = then.layout
     sources = [s.data for op in (first, then) for s in op.sources]
