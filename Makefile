@@ -46,10 +46,10 @@ $(ready): pyproject.toml
 	'Python 3.11 or newer must be there, got %s: try make PYTHON=...' % sys.version.split()[0])"
 	@echo "setting up $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
 $(ready_torch): $(ready)
 	@echo "installing torch"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check torch==2.13.0
 	@touch $@

@@ -39,8 +39,10 @@ class DType:
         if self.numpy_name == "bfloat16":
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
-        dtype: np.dtype[Any] = np.dtype(self.numpy_name)
+            known: Any = ml_dtypes.bfloat16
+        else:
+            known = self.numpy_name
+        dtype: np.dtype[Any] = np.dtype(known)
         return dtype
 
     @cached_property
