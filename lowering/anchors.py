@@ -275,9 +275,7 @@ def _global_pool(maker: Maker, op: pool.GlobalPoolOp, sources: tuple[str, ...]) 
 
 
 @anchor(norm.BatchNormalizationOp)
-def _batch_norm(
-    maker: Maker, op: norm.BatchNormalizationOp, sources: tuple[str, ...]
-) -> FusedOp:
+def _batch_norm(maker: Maker, op: norm.BatchNormalizationOp, sources: tuple[str, ...]) -> FusedOp:
     """A factor and a summand for each channel, computed now: they are weights."""
     arrays = []
     for value in (op.scale, op.b, op.mean, op.var):

@@ -21,7 +21,7 @@ from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
 from ge.dialects.npu.target import DEFAULT, Target
 from ge.dialects.npu.tree import HbmType
-from ge.lowering.kernels.description import Description
+from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of, shape_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.place_kernel import place
@@ -36,6 +36,9 @@ class FusedToNpuPass(ModulePass):
     cores: int = 0
     """0 means all the target has."""
     native: bool = True
+    """One launch for the whole program, not one a kernel."""
+    overlap: bool = True
+    """Let the matrix and the vector unit work on different tiles at once."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = targets.load(self.target)
@@ -60,17 +63,29 @@ class _Lowering:
         )
         self.tensors: dict[SSAValue, SSAValue] = {}
         self.kernels: dict[Description, str] = {}
-        self.outputs = dict(zip(return_of(main).arguments, output_names(main), strict=True))
+        self.outputs = {
+            place_of(value).base: (name, shape_of(value))
+            for value, name in zip(return_of(main).arguments, output_names(main), strict=True)
+        }
         for value, name in zip(main.body.block.args, input_names(main), strict=True):
             self.tensor(value, "input", label=StringAttr(name))
+        self.overlap = options.overlap
         for op in main.body.block.ops:
             if isinstance(op, ConstantOp):
                 self.constant(op)
             elif isinstance(op, FusedOp):
                 self.kernel(op)
 
-    def tensor(self, value: SSAValue, role: str, /, **properties: Attribute) -> None:
-        shape = shape_of(value)
+    def tensor(
+        self,
+        value: SSAValue,
+        role: str,
+        /,
+        shape: tuple[int, ...] | None = None,
+        **properties: Attribute,
+    ) -> None:
+        """The storage behind a value, under the value's shape or the one the model declares."""
+        shape = shape_of(value) if shape is None else shape
         op = TensorOp.create(
             properties={"role": StringAttr(role), **properties},
             result_types=[HbmType.of(shape, dense(shape), dtype_of(value))],
@@ -88,7 +103,8 @@ class _Lowering:
     def kernel(self, op: FusedOp) -> None:
         sources = [s.data for s in op.sources]
         if op.out in self.outputs:
-            self.tensor(op.out, "output", label=StringAttr(self.outputs[op.out]))
+            label, shape = self.outputs[op.out]
+            self.tensor(op.out, "output", shape, label=StringAttr(label))
         else:
             self.tensor(op.out, "temp")
         try:
@@ -104,7 +120,8 @@ class _Lowering:
         if description not in self.kernels:
             name = f"k{len(self.kernels)}"
             self.kernels[description] = name
-            self.block.add_op(place(description, self.target, name, sources))
+            built = description if self.overlap else in_turns(description)
+            self.block.add_op(place(built, self.target, name, sources))
         return self.kernels[description]
 
     def invoke(

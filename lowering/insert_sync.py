@@ -184,7 +184,7 @@ def _copies(buffer: BufferOp) -> int:
     return buffer.copies.value.data if buffer.copies else 1
 
 
-def _plan(kernel: KernelOp) -> list[tuple[_Body, list[Flag]]]:
+def _plan(kernel: KernelOp, overlap: bool) -> list[tuple[_Body, list[Flag]]]:
     all_scopes = list(scopes(root(kernel)))
     bodies = {scope.op: _Body(scope) for scope in all_scopes}
     for buffer, uses in accesses(kernel).items():
@@ -192,13 +192,30 @@ def _plan(kernel: KernelOp) -> list[tuple[_Body, list[Flag]]]:
             home = buffer.parent_op()
             assert isinstance(home, KernelOp | ForOp)
             _needed(bodies[home], bodies, buffer, uses, _copies(buffer))
+    if not overlap:
+        for body in bodies.values():
+            _take_turns(body)
     return [(body, _reduced(body)) for body in bodies.values()]
 
 
-def insert(kernel: KernelOp) -> None:
+def _take_turns(body: _Body) -> None:
+    """Let the next iteration's matrix work wait for this one's vector work."""
+    runs = {
+        unit: [i for i, op in enumerate(body.children) if unit in _units_in(op)]
+        for unit in (Unit.M, Unit.V)
+    }
+    if not (runs[Unit.M] and runs[Unit.V]):
+        return
+    any_buffer = next((op for op in body.scope.block.ops if isinstance(op, BufferOp)), None)
+    first, last = runs[Unit.M][0], runs[Unit.V][-1]
+    if any_buffer and body.repeats and first < last:
+        body.flags.append(Flag(last, Unit.V, first, Unit.M, 1, 1, any_buffer))
+
+
+def insert(kernel: KernelOp, overlap: bool = True) -> None:
     """Add the flags of one kernel; a buffer gives up a copy where a pair has too few flags."""
     while True:
-        plan = _plan(kernel)
+        plan = _plan(kernel, overlap)
         need: dict[Pair, int] = defaultdict(int)
         for _, flags in plan:
             for flag in flags:
@@ -243,7 +260,9 @@ class InsertSyncPass(ModulePass):
     """Order the units of each kernel by flags found by dependence analysis."""
 
     name = "insert-sync"
+    overlap: bool = True
+    """Without it the matrix and the vector work of a kernel take turns."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for _, kernel in kernels_of(op):
-            insert(kernel)
+            insert(kernel, self.overlap)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from ge.dialects.diagnostics import InputError, did_you_mean
@@ -49,6 +50,46 @@ PASSES = {
         "ge.lowering.merge_duplicates:MergeDuplicatesPass",
         "Compute once what two operations compute alike.",
     ),
+    "set-precision": Pass(
+        "ge.lowering.set_precision:SetPrecisionPass",
+        "Decide the element types that the model is computed in.",
+    ),
+    "fold-batch-norm": Pass(
+        "ge.lowering.fold_batch_norm:FoldBatchNormPass",
+        "Fold batch norms into the convolutions before them.",
+    ),
+    "graph-to-fused": Pass(
+        "ge.lowering.graph_to_fused:GraphToFusedPass",
+        "Make a kernel of every operator; what only rearranges strides becomes a view.",
+    ),
+    "fuse-kernels": Pass(
+        "ge.lowering.fuse_kernels:FuseKernelsPass",
+        "Join kernels that hand a value to each other and to nobody else.",
+    ),
+    "fused-to-npu": Pass(
+        "ge.lowering.fused_to_npu:FusedToNpuPass",
+        "Describe each kernel, choose its tiles, and build its loops.",
+    ),
+    "choose-copies": Pass(
+        "ge.lowering.choose_copies:ChooseCopiesPass",
+        "Give each buffer the copies that let its units overlap, as far as memory goes.",
+    ),
+    "allocate-buffers": Pass(
+        "ge.lowering.allocate_buffers:AllocateBuffersPass",
+        "Place each buffer and its copies in the memory it belongs to.",
+    ),
+    "insert-sync": Pass(
+        "ge.lowering.insert_sync:InsertSyncPass",
+        "Order the units of each kernel by flags found by dependence analysis.",
+    ),
+    "plan-arena": Pass(
+        "ge.lowering.plan_arena:PlanArenaPass",
+        "Give each intermediate a place in device memory.",
+    ),
+    "emit-instructions": Pass(
+        "ge.lowering.emit_instructions:EmitInstructionsPass",
+        "Write each kernel's loops as scalar code, and the calls as the function main.",
+    ),
     "dce": Pass(
         "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
         "Remove operations that nothing reads.",
@@ -67,7 +108,73 @@ PIPELINES = {
         "fold-constants",
         "dce",
     ),
+    "fuse": ("graph-to-fused", "fuse-kernels"),
+    "schedule": (
+        "choose-copies",
+        "allocate-buffers",
+        "insert-sync",
+        "plan-arena",
+        "emit-instructions",
+    ),
 }
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a compile is asked for; every switch is one stage of the ablation."""
+
+    target: str = "ascend910b1"
+    cores: int = 0
+    """0 means all that the target has."""
+    precision: str = "origin"
+    fuse: bool = True
+    memory_reuse: bool = True
+    pipeline: bool = True
+    native: bool = True
+
+    def eager(self) -> Options:
+        """All four switches off: one launch an operator, as a framework runs it."""
+        return replace(self, fuse=False, memory_reuse=False, pipeline=False, native=False)
+
+
+class Level(Enum):
+    """What a module holds; each level is compiled into the next."""
+
+    GRAPH = "graph"
+    FUSED = "fused"
+    NPU = "npu"
+
+
+def passes(level: Level, options: Options) -> list[ModulePass]:
+    """The passes that a module of `level` goes through before it enters the next one.
+
+    A module of graph operators is simplified first, so that what a compile prints as `graph` is
+    what enters `fused`; see `simplification`.
+    """
+    if level is Level.GRAPH:
+        fold = [load_pass("fold-batch-norm")()] if options.fuse else []
+        kernels = [load_pass("graph-to-fused")()]
+        return [*fold, *kernels, *([load_pass("fuse-kernels")()] if options.fuse else [])]
+    if level is Level.FUSED:
+        machine = {"target": options.target, "cores": options.cores, "native": options.native}
+        overlap = options.pipeline
+        return [
+            load_pass("fused-to-npu")(**machine, overlap=overlap),
+            load_pass("choose-copies")(),
+            load_pass("allocate-buffers")(),
+            load_pass("insert-sync")(overlap=overlap),
+            load_pass("plan-arena")(reuse=options.memory_reuse),
+            load_pass("emit-instructions")(),
+        ]
+    return []
+
+
+def simplification(options: Options) -> list[ModulePass]:
+    """What every model goes through first: raised, folded, and in the types it is computed in."""
+    first = [load_pass(name)() for name in PIPELINES["simplify-graph"]]
+    if options.precision == "origin":
+        return first
+    return [*first, load_pass("set-precision")(mode=options.precision)]
 
 
 def load_pass(name: str) -> type[ModulePass]:

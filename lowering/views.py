@@ -30,9 +30,7 @@ class Layout:
     def is_dense(self) -> bool:
         """Whether the elements follow each other in order."""
         want = dense(self.shape)
-        return all(
-            n == 1 or s == w for n, s, w in zip(self.shape, self.strides, want, strict=True)
-        )
+        return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, want, strict=True))
 
 
 def whole(value: SSAValue, shape: Shape) -> Layout:

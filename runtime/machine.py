@@ -55,7 +55,7 @@ class Layout:
         spans = [(n - 1) * s for n, s in zip(size, self.strides, strict=True)]
         empty = 0 in size
         self.low = 0 if empty else sum(s for s in spans if s < 0)
-        """First byte relative to the address; `high` is the byte behind the last."""
+        """First byte relative to the address; `high` is the byte behind the last, 0 if empty."""
         self.high = 0 if empty else sum(s for s in spans if s > 0) + self.itemsize
 
     @cached_property
@@ -137,6 +137,8 @@ class Memory:
             if len(self._layouts) >= LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[key] = Layout(size, strides, dtype)
+        if not layout.high:
+            return np.empty(size, layout.dtype)
         space, offset, _ = at
         if offset % layout.itemsize:
             raise AccessError(f"{at} must be a multiple of {layout.itemsize}, the element's bytes")
@@ -148,8 +150,9 @@ class Memory:
             memory, within = self._chip[space], offset
             if offset + layout.low < 0 or offset + layout.high > memory.size:
                 low, high = offset + layout.low, offset + layout.high
-                raise AccessError(f"{space}[{low:#x}..{high:#x}) must end by {memory.size:#x}")
-        if self._watch is not None and shared and layout.high:
+                size_of = f"{space}[0..{memory.size:#x})"
+                raise AccessError(f"{space}[{low:#x}..{high:#x}) must lie in {size_of}")
+        if self._watch is not None and shared:
             self._watch.access(space, offset, layout, write)
         if memory is None:
             return np.zeros(size, layout.dtype)

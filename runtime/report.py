@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ge.runtime.stats import KernelTime, Stats
+from ge.timing.cost import HBM
 
 NAME_WIDTH = 24
 SOURCE_WIDTH = 40
@@ -50,16 +51,25 @@ def _kernels(stats: Stats, top: int) -> Iterable[str]:
 
 
 def _row(stats: Stats, kernel: KernelTime) -> tuple[str, ...]:
-    unit = max(kernel.unit_busy, key=lambda u: kernel.unit_busy[u])
-    share = kernel.unit_busy[unit] / (kernel.cycles * stats.program.cores or 1)
+    bound, share = _bound(stats, kernel)
     return (
         kernel.name[:NAME_WIDTH],
         f"{kernel.cycles:,}",
         f"{kernel.cycles / (stats.cycles or 1):.1%}",
-        f"{unit} {share:.0%}",
+        f"{bound} {share:.0%}",
         f"{kernel.hbm_bytes:,}",
         ", ".join(kernel.source_ops)[:SOURCE_WIDTH],
     )
+
+
+def _bound(stats: Stats, kernel: KernelTime) -> tuple[str, float]:
+    """The unit, or the device memory, that was busy for the largest share of a kernel."""
+    cycles = kernel.cycles or 1
+    shares = {u: busy / (cycles * stats.program.cores) for u, busy in kernel.unit_busy.items()}
+    # Waiting for the memory counts as busy, so that the memory wins where it is the cause.
+    shares[HBM] = kernel.hbm_bytes / stats.target.bytes_per_cycle(HBM) / cycles
+    bound = max(reversed(shares), key=lambda name: shares[name])
+    return bound, shares[bound]
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> Iterable[str]:

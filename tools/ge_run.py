@@ -92,7 +92,8 @@ def _run(argv: Sequence[str]) -> None:
         print(_repeats(seconds))
     if result.hazards:
         shown = "\n".join(map(str, result.hazards[:SHOWN_HAZARDS]))
-        raise CheckFailed(f"{len(result.hazards)} hazards found", str(options.file), shown)
+        found = len(result.hazards)
+        raise CheckFailed(f"no hazards must be found, got {found}", str(options.file), shown)
 
 
 def _find_weights(program: Program, path: Path) -> None:

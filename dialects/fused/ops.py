@@ -131,13 +131,15 @@ class FusedOp(IRDLOperation):
             raise VerifyException(f"{self.name}: must give {want}, got {self.out.type}")
 
     def in_layout(self, layout: Sequence[int]) -> Self:
-        """The kernel with its result stored in another order of axes; it must stand in no block."""
+        """This kernel, which must stand in no block yet, with its result's axes in another order."""
         body = self.body.detach_block(0)
         properties = {**self.properties, "layout": IntsAttr(tuple(layout))}
         last = body.last_op
         assert isinstance(last, YieldOp)
+        ins = list(self.ins)
+        self.erase()
         return self.create(
-            operands=list(self.ins),
+            operands=ins,
             properties=properties,
             result_types=[_laid_out(last.values[0].type, layout)],
             regions=[Region(body)],

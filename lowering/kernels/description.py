@@ -6,7 +6,7 @@ One lowering (`build_tree`) turns any description into loops, buffers, moves and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
@@ -135,3 +135,9 @@ class Description:
     @property
     def matrices(self) -> tuple[Matrix, ...]:
         return tuple(s for s in self.body if isinstance(s, Matrix))
+
+
+def in_turns(description: Description) -> Description:
+    """The same kernel with every statement in one stage: units do not work ahead of each other."""
+    body = tuple(replace(s, stage=0) for s in description.body)
+    return replace(description, body=body)

@@ -54,16 +54,23 @@ def place_of(value: SSAValue) -> Place:
 
 
 def operand(name: str, value: SSAValue, axes: Sequence[Axis], pad: float = 0.0) -> Operand:
-    """The operand `name` read along `axes`, the last ones of the space; axes of size 1 are left out."""
+    """The operand `name` read along `axes`, the last ones of the space, in the order of memory.
+
+    An axis of size 1, or along which all elements are the same, is left out.
+    """
     shape = shape_of(value)
-    strides = place_of(value).strides
     along = axes[len(axes) - len(shape) :]
-    kept = [(a, n, s) for a, n, s in zip(along, shape, strides, strict=True) if n != 1]
+    kept = [
+        (axis, n, stride)
+        for axis, n, stride in zip(along, shape, place_of(value).strides, strict=True)
+        if n != 1 and stride
+    ]
+    kept.sort(key=lambda x: -x[2])
     return Operand(
         name,
-        tuple(a for a, _, _ in kept),
+        tuple(axis for axis, _, _ in kept),
         tuple(n for _, n, _ in kept),
-        tuple(s for _, _, s in kept),
+        tuple(stride for _, _, stride in kept),
         dtype_of(value),
         pad,
     )

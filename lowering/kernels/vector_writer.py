@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import frexp
 from typing import NamedTuple
 
 from ge.dialects import dtypes
@@ -181,24 +183,21 @@ class VectorWriter:
         out = Tile(name, self.sorted(dims), dtype)
         self.values[name] = Value(out.dims, dtype)
         if value.dtype is not dtype:
-            self.step("vconv", out, value, words=("trunc" if not dtype.is_float else "rint",))
-        elif (
-            value.name not in self.values or value.dims != out.dims or not self.renamed(value, name)
-        ):
+            self.step("vconv", out, value, words=("rint" if dtype.is_float else "trunc",))
+        elif value.dims != out.dims or not self.renamed(value, name):
             self.step("vcopy", out, value)
 
     def renamed(self, value: Tile, name: str) -> bool:
-        """Let the last step write `name` instead, if it is what makes `value` and nothing reads it."""
+        """Let the last step write `name` instead, if it alone makes `value`."""
         last = self.steps[-1] if self.steps else None
-        if last is None or last.out != value.name or value.name == name:
+        named = sum(value.name in (s.out, *s.ins) for s in self.steps)
+        if last is None or last.out != value.name or named != 1:
             return False
-        self.steps[-1] = Step(last.instr, name, last.ins, last.numbers, last.words, last.over)
+        self.steps[-1] = replace(last, out=name)
         del self.values[value.name]
         return True
 
 
 def _inexact(divisor: float) -> bool:
     """Whether multiplying by the reciprocal rounds differently: not for powers of two."""
-    from math import frexp
-
     return divisor == 0 or abs(frexp(divisor)[0]) != 0.5

@@ -89,7 +89,9 @@ def test_example_runs_in_onnxruntime_as_evaluate_says(cls: type[GraphOp]) -> Non
     arrays = {f"in{i}": random_of(t, rng) for i, t in enumerate(types)}
     given = iter(arrays.values())
     mine = op.evaluate_all([None if v is None else next(given) for v in op.arguments], op.attrs)
-    for want, got in zip(run(export_onnx(module), arrays), mine, strict=True):
+    exported = export_onnx(module)
+    onnx.checker.check_model(exported, full_check=True)
+    for want, got in zip(run(exported, arrays), mine, strict=True):
         close(got, want)
 
 

@@ -153,7 +153,7 @@ def test_scalar_loads_see_given_inputs_without_numbers() -> None:
 def test_faults_name_instruction_address_and_range() -> None:
     assert fault("vfill ub[0x3fe0], 1.0, size=[16], ds=[1], f32") == (
         "core 0: 'vfill ub[0x3fe0], 1.0, size=[16], ds=[1], f32' (main+0): error: the instruction "
-        "cannot be executed: ub[0x3fe0..0x4020) must end by 0x4000"
+        "cannot be executed: ub[0x3fe0..0x4020) must lie in ub[0..0x4000)"
     )
     assert "must be a multiple of 4" in fault("vfill ub[2], 1.0, size=[16], ds=[1], f32")
     load = "ld.ub ub[0], gm[x1], size=[4], strides=[1], f32"
@@ -162,6 +162,10 @@ def test_faults_name_instruction_address_and_range() -> None:
     assert "sizes of a tile must be 0 or more" in fault(
         f"li x1, -3\n {load.replace('[4]', '[x1]')}"
     )
+
+
+def test_empty_tiles_touch_nothing() -> None:
+    simulate(machine_program("st.gm gm[x1], ub[0], size=[4,x2], ds=[1,1], ss=[1,1], f32"))
 
 
 def test_inputs_and_weights_must_only_be_read() -> None:

@@ -70,7 +70,7 @@ def test_hazards_fail_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     # Whatever an output is called, its file lies in the folder.
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["_m.npy"]
     error = capsys.readouterr().err
-    assert error.splitlines()[0] == f"{path}: error: 1 hazards found"
+    assert error.splitlines()[0] == f"{path}: error: no hazards must be found, got 1"
     assert "must be ordered behind core 0 mte2v 'ld.ub" in error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum, auto
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
@@ -338,10 +338,19 @@ class PReluOp(TensorOp):
         return np.where(x < 0, slope * x, x)
 
 
+def _range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The lowest and the highest finite number of an element type."""
+    import ml_dtypes
+
+    limits: Any = np.iinfo if dtype.kind in "iu" else ml_dtypes.finfo
+    info = limits(dtype)
+    return dtype.type(info.min), dtype.type(info.max)
+
+
 @irdl_op_definition
 class ClipOp(TensorOp):
     """
-    Clamp to `[min, max]`, either of which may be absent; NaN stays.
+    Clamp to `[min, max]`, by default the finite numbers of the element type; NaN stays.
 
     ```mlir
     %r = graph.clip %x, _, %max : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
@@ -367,6 +376,9 @@ class ClipOp(TensorOp):
 
     @staticmethod
     def evaluate(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
+        lowest, highest = _range(x.dtype)
+        bottom = lowest if min is None else min.reshape(())
+        top = highest if max is None else max.reshape(())
         # Comparisons, not np.maximum: a bound that is NaN bounds nothing.
-        low = x if min is None else np.where(x < min.reshape(()), min, x)
-        return low if max is None else np.where(low > max.reshape(()), max, low)
+        raised = np.where(x < bottom, bottom, x)
+        return np.where(raised > top, top, raised)

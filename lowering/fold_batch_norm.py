@@ -1,0 +1,66 @@
+"""`fold-batch-norm`: a convolution takes the batch norm behind it into its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.base import ConstantOp, constant_of
+from ge.dialects.graph.module import main_of
+from ge.dialects.graph.ops.conv import ConvOp
+from ge.dialects.graph.ops.norm import BatchNormalizationOp
+from ge.lowering.anchors import folded_batch_norm
+
+FOLDED = "batch_norms_folded"
+
+
+@dataclass(frozen=True)
+class FoldBatchNormPass(ModulePass):
+    """batch_norm(conv(x, w, b)) -> conv(x, w * factor, b * factor + summand), when only it reads."""
+
+    name = "fold-batch-norm"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        folded = 0
+        for norm in list(main_of(op).body.block.ops):
+            if isinstance(norm, BatchNormalizationOp):
+                folded += _fold(norm)
+        op.attributes[FOLDED] = IntegerAttr(folded, i64)
+
+
+def _fold(norm: BatchNormalizationOp) -> bool:
+    conv = norm.x.owner
+    if not isinstance(conv, ConvOp) or not conv.results[0].has_one_use():
+        return False
+    weights = constant_of(conv.w)
+    bias = constant_of(conv.b) if conv.b is not None else None
+    parameters = [constant_of(v) for v in (norm.scale, norm.b, norm.mean, norm.var)]
+    known = [p for p in parameters if p is not None]
+    if weights is None or len(known) != 4 or (conv.b is not None and bias is None):
+        return False
+    wide = [p.astype(np.float64) for p in known]
+    factor, summand = folded_batch_norm(wide, norm.attrs["epsilon"])
+    if bias is not None:
+        summand = bias * factor + summand
+    column = factor.reshape(-1, *(1,) * (weights.ndim - 1))
+    new = [
+        ConstantOp.of(np.ascontiguousarray(a.astype(weights.dtype)))
+        for a in (weights * column, summand)
+    ]
+    merged = ConvOp.make(conv.x, new[0].out, new[1].out, **conv.attrs)
+    names = [o.attributes["source"].data for o in (conv, norm) if "source" in o.attributes]
+    if names:
+        merged.attributes["source"] = type(conv.attributes["source"])(",".join(names))
+    block = norm.parent
+    assert block is not None
+    block.insert_ops_before([*new, merged], norm)
+    norm.results[0].replace_all_uses_with(merged.results[0])
+    norm.detach()
+    norm.erase()
+    conv.detach()
+    conv.erase()
+    return True
