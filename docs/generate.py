@@ -15,6 +15,7 @@ from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.kinds import REQUIRED, Kind
 from ge.dialects.graph.ops import OPS
 from ge.dialects.npu import target
+from ge.lowering.fusions import FUSIONS
 from ge.lowering.pipelines import PASSES, PIPELINES, load_pass
 
 FOLDER = Path(__file__).parent
@@ -104,9 +105,9 @@ def _default(kind: Kind) -> str:
 
 
 def passes_page() -> str:
-    """The passes with their options, and the pipelines made of them."""
+    """The passes with their options, the pipelines made of them, and the fusions."""
     parts = [
-        _note("lowering/pipelines.py"),
+        _note("lowering/pipelines.py and lowering/fusions.py"),
         "# Passes\n",
         "`ge-opt -p` takes passes and pipelines by commas; options stand in braces: "
         "`NAME{OPTION=VALUE}`.\n",
@@ -115,6 +116,12 @@ def passes_page() -> str:
     parts += [f"| `{name}` | {row.does} | {_options(name)} |" for name, row in PASSES.items()]
     parts.append("\n## Pipelines\n\n| pipeline | passes |\n|---|---|")
     parts += [f"| `{n}` | {', '.join(f'`{p}`' for p in row)} |" for n, row in PIPELINES.items()]
+    parts.append("\n## Fusions\n")
+    parts.append(
+        "`fuse-kernels` applies them in this order; `fuse-kernels{off=NAME}` leaves one out."
+    )
+    parts.append("\n| fusion | does |\n|---|---|")
+    parts += [f"| `{fusion.name}` | {fusion.does} |" for fusion in FUSIONS]
     return "\n".join(parts) + "\n"
 
 
