@@ -39,11 +39,9 @@ class DType:
         if self.numpy_name == "bfloat16":
             import ml_dtypes
 
-            known: Any = ml_dtypes.bfloat16
-        else:
-            known = self.numpy_name
-        dtype: np.dtype[Any] = np.dtype(known)
-        return dtype
+            wide: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return wide
+        return np.dtype(self.numpy_name)
 
     @cached_property
     def ir(self) -> Attribute:

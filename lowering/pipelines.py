@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from ge.dialects.diagnostics import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xdsl.passes import ModulePass
 
 
@@ -177,11 +179,11 @@ def simplification(options: Options) -> list[ModulePass]:
     return [*first, load_pass("set-precision")(mode=options.precision)]
 
 
-def load_pass(name: str) -> type[ModulePass]:
+def load_pass(name: str) -> Callable[..., ModulePass]:
     """The class of a pass; raises InputError for an unknown name."""
     if name not in PASSES:
         near = did_you_mean(name, [*PASSES, *PIPELINES])
         raise InputError(f"a pass must be one of `ge-opt --help`, got '{name}'{near}")
     module, _, cls = PASSES[name].where.partition(":")
-    found: type[ModulePass] = getattr(importlib.import_module(module), cls)
+    found: Callable[..., ModulePass] = getattr(importlib.import_module(module), cls)
     return found

@@ -253,7 +253,7 @@ class MoveOp(TreeOp):
 
 @irdl_op_definition
 class MatrixOp(TreeOp):
-    """`acc += a . b`, summed over the dimensions `over`; the first step starts from zero."""
+    """`acc += a . b`, summed over the dimensions `over`; their first step starts from zero."""
 
     name = "npu.matrix"
     acc = operand_def(BufferType)
