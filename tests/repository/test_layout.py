@@ -21,8 +21,6 @@ RANK = {
     "runtime": 4,
     "tools": 5,
 }
-WHOLE_PATH = ("runtime/compiled.py", "runtime/engine.py")
-"""The top of the API: alone in `runtime` they know the way from a model to a program."""
 MACHINE_PATH = re.compile(r"(?<![\w.~*])/(?:work|tmp|home|root|Users)/")
 
 
@@ -77,9 +75,7 @@ def test_imports_run_one_way() -> None:
         if part not in RANK or path.suffix != ".py":
             continue
         for other in sorted(set(_imported(path)) - {part}):
-            late = RANK.get(other, max(RANK.values())) >= RANK[part]
-            unaware = part == "runtime" and name not in WHOLE_PATH
-            if late or (unaware and other in ("frontend", "lowering")):
+            if RANK.get(other, max(RANK.values())) >= RANK[part]:
                 wrong.append(f"{name} imports ge.{other}")
     assert wrong == []
 
