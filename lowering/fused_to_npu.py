@@ -63,7 +63,10 @@ class _Lowering:
         )
         self.tensors: dict[SSAValue, SSAValue] = {}
         self.kernels: dict[Description, str] = {}
-        self.outputs = dict(zip(return_of(main).arguments, output_names(main), strict=True))
+        self.outputs = {
+            place_of(value).base: (name, shape_of(value))
+            for value, name in zip(return_of(main).arguments, output_names(main), strict=True)
+        }
         for value, name in zip(main.body.block.args, input_names(main), strict=True):
             self.tensor(value, "input", label=StringAttr(name))
         self.overlap = options.overlap
@@ -73,8 +76,16 @@ class _Lowering:
             elif isinstance(op, FusedOp):
                 self.kernel(op)
 
-    def tensor(self, value: SSAValue, role: str, /, **properties: Attribute) -> None:
-        shape = shape_of(value)
+    def tensor(
+        self,
+        value: SSAValue,
+        role: str,
+        /,
+        shape: tuple[int, ...] | None = None,
+        **properties: Attribute,
+    ) -> None:
+        """The storage behind a value, under the value's shape or the one the model declares."""
+        shape = shape_of(value) if shape is None else shape
         op = TensorOp.create(
             properties={"role": StringAttr(role), **properties},
             result_types=[HbmType.of(shape, dense(shape), dtype_of(value))],
@@ -92,7 +103,8 @@ class _Lowering:
     def kernel(self, op: FusedOp) -> None:
         sources = [s.data for s in op.sources]
         if op.out in self.outputs:
-            self.tensor(op.out, "output", label=StringAttr(self.outputs[op.out]))
+            label, shape = self.outputs[op.out]
+            self.tensor(op.out, "output", shape, label=StringAttr(label))
         else:
             self.tensor(op.out, "temp")
         try:

@@ -141,7 +141,8 @@ class _Kernels:
 
     def as_value(self, layout: Layout) -> SSAValue:
         """The tensor itself, or an operation that views it."""
-        if layout == whole(layout.base, shape_of(layout.base)):
+        stored = shape_of(layout.base)
+        if layout.shape == stored and layout.is_dense and layout.offset == 0:
             return layout.base
         element = type_of(layout.base).element_type
         op = ViewOp.create(

@@ -85,6 +85,18 @@ def polynomial(value: SSAValue, x: SSAValue, depth: int = MAX_DEPTH) -> Polynomi
     return None if rule is None or depth == 0 else rule(owner, x, depth - 1)
 
 
+def between(value: SSAValue, x: SSAValue) -> list[SSAValue]:
+    """The values that a polynomial in x is computed by, itself included and x not."""
+    found: dict[SSAValue, None] = {}
+    todo = [value]
+    while todo:
+        v = todo.pop()
+        if v is not x and v not in found and type(v.owner) in _TERMS:
+            found[v] = None
+            todo += v.owner.operands  # type: ignore[union-attr]
+    return list(found)
+
+
 def is_polynomial(value: SSAValue, x: SSAValue, want: Polynomial) -> bool:
     """Whether `value` is that polynomial in x, but for rounding."""
     have = polynomial(value, x)

@@ -14,7 +14,7 @@ from ge.dialects.graph.ops.activation import GeluForm, GeluOp
 from ge.dialects.graph.ops.binary import AddOp, DivOp, MulOp
 from ge.dialects.graph.ops.trigonometry import TanhOp
 from ge.dialects.graph.ops.unary import ErfOp
-from ge.lowering.matching import factors, is_polynomial, near, number_of, only, pair
+from ge.lowering.matching import between, factors, is_polynomial, near, number_of, only, pair
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 ERF = {1: sqrt(0.5)}
@@ -45,7 +45,7 @@ def _gelu(here: Here, op: MulOp | DivOp) -> SSAValue | None:
             for cls, formula, form in FORMS:
                 f = only(value, cls)
                 if f is not None and near(number_of(one), 1) and is_polynomial(f.x, x, formula):
-                    absorbs = [value, share, *inside]
+                    absorbs = [*between(f.x, x), value, share, *inside]
                     return here.make(GeluOp, x, absorbs=absorbs, approximate=form)
     return None
 

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ops.activation import ClipOp, HardSigmoidOp, HardSwishOp, SigmoidOp, SwishOp
 from ge.dialects.graph.ops.binary import DivOp, MulOp
-from ge.lowering.matching import factors, is_polynomial, near, number_of, only, pair
+from ge.lowering.matching import between, factors, is_polynomial, near, number_of, only, pair
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 SIXTH = 1 / 6
@@ -50,17 +50,15 @@ def _lines(here: Here, op: MulOp | DivOp) -> SSAValue | None:
     if len(rest) != 2:
         return None
     for x, share in (rest, rest[::-1]):
-        if x.type == op.out.type and _is_line(share, x, number):
-            return here.make(HardSwishOp, x, absorbs=[share, *inside])
+        clip = only(share, ClipOp)
+        if clip is not None and x.type == op.out.type and _is_line(clip, x, number):
+            return here.make(HardSwishOp, x, absorbs=[*between(clip.x, x), share, *inside])
     return None
 
 
-def _is_line(share: SSAValue, x: SSAValue, number: float) -> bool:
-    """Whether `number * share` is the straight-line sigmoid of x."""
-    clip = only(share, ClipOp)
-    if clip is None or number_of(clip.min) != 0:
-        return False
-    return any(
+def _is_line(clip: ClipOp, x: SSAValue, number: float) -> bool:
+    """Whether `number * clip` is the straight-line sigmoid of x."""
+    return number_of(clip.min) == 0 and any(
         near(number, factor) and near(number_of(clip.max), top) and is_polynomial(clip.x, x, line)
         for line, top, factor in LINES
     )

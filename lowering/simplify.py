@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import GraphOp
-from ge.dialects.graph.ops.activation import ClipOp, ReluOp
+from ge.dialects.graph.ops.activation import ReluOp
 from ge.dialects.graph.ops.binary import AddOp, DivOp, MulOp, PowOp, SubOp
 from ge.dialects.graph.ops.layout import (
     ConcatOp,
@@ -161,11 +161,6 @@ def _pad(here: Here, op: PadOp) -> SSAValue | None:
     return None if any(op.attrs["pads"]) else op.x
 
 
-def _clip(here: Here, op: ClipOp) -> SSAValue | None:
-    """Clip without bounds -> x"""
-    return op.x if op.min is None and op.max is None else None
-
-
 def _relu(here: Here, op: ReluOp) -> SSAValue | None:
     """relu(relu(x)) -> relu(x)"""
     return op.x if isinstance(op.x.owner, ReluOp) else None
@@ -187,6 +182,5 @@ RULES: Rules = {
     SliceOp: [_slice],
     PadOp: [_pad],
     **{cls: [_same_type] for cls in (ExpandOp, TileOp, ConcatOp, SplitOp)},
-    ClipOp: [_clip],
     ReluOp: [_relu],
 }

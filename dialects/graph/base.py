@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any, ClassVar, Self
 
@@ -194,11 +194,7 @@ class GraphOp(IRDLOperation, ABC):
     @classmethod
     def infer_types(cls, types: Sequence[Tensor | None], attrs: Mapping[str, Any]) -> list[Tensor]:
         """The result types, always a list; errors carry the operation's name."""
-        try:
-            out = cls.infer(*types, **attrs)
-        except VerifyException as e:
-            raise VerifyException(f"{cls.name}: {e}") from None
-        return [out] if isinstance(out, TensorType) else list(out)
+        return list(_infer(cls, tuple(types), tuple(attrs.items())))
 
     @classmethod
     def evaluate_all(cls, arrays: Sequence[Array | None], attrs: Mapping[str, Any]) -> list[Array]:
@@ -290,6 +286,18 @@ def _as(array: Any, type_: Tensor) -> Array:
     import numpy as np
 
     return np.asarray(array, dtypes.of_ir(type_.element_type).numpy).reshape(dims(type_))
+
+
+# Models repeat their layers, and a verifier asks again what the builder asked.
+@lru_cache(maxsize=1 << 14)
+def _infer(
+    cls: type[GraphOp], types: tuple[Tensor | None, ...], attrs: tuple[tuple[str, Any], ...]
+) -> tuple[Tensor, ...]:
+    try:
+        out = cls.infer(*types, **dict(attrs))
+    except VerifyException as e:
+        raise VerifyException(f"{cls.name}: {e}") from None
+    return (out,) if isinstance(out, TensorType) else tuple(out)
 
 
 class TensorOp(GraphOp):

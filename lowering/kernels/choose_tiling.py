@@ -228,21 +228,31 @@ def _bound(
 
 
 def _attention(d: Description, target: Target) -> Iterator[Tiling]:
-    """Query and key tiles from large to small."""
+    """Query and key tiles from large to small, as far as the small memories hold them."""
     outer = tuple(x for x in d.dims_with(DimKind.PARALLEL) if x != "q")
     rows, keys = d.extents["q"], d.extents["kv"]
     blocks = prod(d.extents[x] for x in outer)
-    for q, kv, parts in product((128, 96, 64, 32, 16), (128, 64, 32, 16), (1, 2, 4)):
-        if q > 16 and blocks * -(-rows // q) < target.cores and rows > 16:
+    numbers = range(sum(isinstance(s, Vector) for s in d.statements))
+    sizes = (128, 96, 64, 48, 32, 16)
+    for q, kv, parts in product(sizes, sizes, (1, 2, 4)):
+        idle = blocks * -(-rows // q) < target.cores and q > 16 and rows > 16
+        if idle or not _attention_fits(d, min(q, rows), min(kv, keys), target):
             continue
         tile = min(q, rows)
-        step = min(kv, keys)
         piece = max(1, -(-tile // parts))
-        statements = (*d.init, *d.body, *d.final)
-        numbers = range(sum(isinstance(s, Vector) for s in statements))
         yield Tiling(
             (*((x, 1) for x in outer), ("q", tile)),
-            sequential=step,
-            nests=(("s", ()), ("pv", ())),
+            sequential=min(kv, keys),
             chunks=tuple((i, ("q", piece)) for i in numbers) if parts > 1 else (),
         )
+
+
+def _attention_fits(d: Description, q: int, kv: int, target: Target) -> bool:
+    """Both products' operands and results, once each."""
+    depth, wide = d.extents["d"], d.extents["e"]
+    bytes_ = d.operands[0].dtype.bytes
+    return (
+        q * (kv + wide) * 4 <= target.bytes_of[Space.L0C]
+        and q * (depth + kv) * bytes_ <= target.bytes_of[Space.L0A]
+        and kv * (depth + wide) * bytes_ <= target.bytes_of[Space.L0B]
+    )

@@ -94,14 +94,15 @@ def _depthwise(op: Conv2DOp) -> Description:
     groups = op.group.value.data
     ky, kx = shape_of(weights)[2:]
     many = channels // groups
-    extents = {"b": batch, "c": groups, "j": many, "y": height, "x": width, "ky": ky, "kx": kx}
+    outer = {"b": batch, "c": groups, **({"j": many} if many > 1 else {})}
+    extents = {**outer, "y": height, "x": width, "ky": ky, "kx": kx}
     channel = _axis(("c", many), ("j", 1)) if many > 1 else _axis(("c", 1))
     x = operand("img", image, [_axis(("b", 1)), _axis(("c", 1)), *_windows(op)])
     w = operand("w", weights, [channel, _axis(), _axis(("ky", 1)), _axis(("kx", 1))])
     axes = [_axis(("b", 1)), channel, _axis(("y", 1)), _axis(("x", 1))]
 
     def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
-        acc = writer.fill(0.0, ("b", "c", "j", "y", "x") if many > 1 else ("b", "c", "y", "x"), F32)
+        acc = writer.fill(0.0, (*outer, "y", "x"), F32)
         pair = [writer.convert(tile_of(t), F32) for t in (x, w)]
         over = ("ky", "kx")
         return acc, [Step("vmla", acc.name, tuple(t.name for t in pair), over=over)]
@@ -140,7 +141,6 @@ def _window_kernel(
     dims = [
         Dim(d, n, DimKind.WHOLE if d in whole else DimKind.PARALLEL)
         for d, n in extents.items()
-        if n != 1 or d in whole
     ]
     writer = VectorWriter([d.name for d in dims])
     region = RegionWriter(writer, extents)

@@ -90,5 +90,5 @@ def test_time_is_linear() -> None:
         simplify(module)
         return (process_time() - start) / n
 
-    per_op(400)
-    assert min(per_op(8000) for _ in range(2)) < 2 * max(per_op(1000) for _ in range(3))
+    per_op(300)
+    assert min(per_op(4000) for _ in range(2)) < 2 * max(per_op(500) for _ in range(3))

@@ -342,7 +342,8 @@ def _range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """The lowest and the highest finite number of an element type."""
     import ml_dtypes
 
-    info: Any = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
+    limits: Any = np.iinfo if dtype.kind in "iu" else ml_dtypes.finfo
+    info = limits(dtype)
     return dtype.type(info.min), dtype.type(info.max)
 
 

@@ -287,3 +287,37 @@ class HardmaxOp(AxisOp):
         y = np.zeros_like(x)
         np.put_along_axis(y, first, 1, axis=axis)
         return y
+
+
+@irdl_op_definition
+class LRNOp(TensorOp):
+    """
+    `x / (bias + alpha / size * s) ** beta`, s the sum of squares of the `size` channels around.
+
+    ```mlir
+    %r = graph.lrn %x {alpha = 0.1, size = 3} : (tensor<2x5x3x3xf32>) -> tensor<2x5x3x3xf32>
+    ```
+    """
+
+    name = "graph.lrn"
+    ONNX: ClassVar = "LRN"
+    x = operand_def(TENSOR)
+    size = attribute(Int())
+    alpha = attribute(Float(1e-4))
+    beta = attribute(Float(0.75))
+    bias = attribute(Float(1.0))
+
+    @staticmethod
+    def infer(x: Tensor, *, size: int, alpha: float, beta: float, bias: float) -> Tensor:
+        need(len(dims(x)) > 1, f"x must have channels, got {x}")
+        need(size > 0, f"'size' must be positive, got {size}")
+        return x
+
+    @staticmethod
+    @in_single
+    def evaluate(x: Array, *, size: int, alpha: float, beta: float, bias: float) -> Array:
+        sides = ((size - 1) // 2, size // 2)
+        squares = np.pad(np.square(x), [(0, 0), sides, *[(0, 0)] * (x.ndim - 2)])
+        windows = np.lib.stride_tricks.sliding_window_view(squares, size, axis=1)
+        scale = np.float32(bias) + np.float32(alpha / size) * windows.sum(axis=-1)
+        return x / scale ** np.float32(beta)

@@ -10,7 +10,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %c = graph.add %b, %one {source = "c"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   %d = graph.mul %x, %c {source = "d"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %e = graph.mul %d, %half {source = "e"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  // CHECK-NEXT: %e = graph.gelu %x {source = "e,b,c,d"}
+  // CHECK-NEXT: %e = graph.gelu %x {source = "e,a,b,c,d"}
   func.return %e : tensor<4xf32>
 }
 
