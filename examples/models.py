@@ -1,9 +1,9 @@
-"""The example models, built with onnx.helper and seeded weights: `python examples/models.py DIR`."""
+"""The example models with seeded weights; `python examples/models.py DIR` writes them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ def _named(made: onnx.ModelProto, output: str) -> onnx.ModelProto:
     return made
 
 
-MODELS = {
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "simple_transformer": simple_transformer,
     "simple_transformer_opset13": lambda: simple_transformer(opset=13),
     "resnet_small": resnet_small,

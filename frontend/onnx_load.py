@@ -95,9 +95,7 @@ def model_shapes(
     }
 
 
-def known_inputs(
-    model: ir.Model, values: Mapping[str, Any], where: str
-) -> dict[ir.Value, Array]:
+def known_inputs(model: ir.Model, values: Mapping[str, Any], where: str) -> dict[ir.Value, Array]:
     """The inputs whose values are given, as arrays of their declared types and ranks."""
     inputs = {v.name or "": v for v in model.graph.inputs}
     found = {}
