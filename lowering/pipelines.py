@@ -124,6 +124,10 @@ PIPELINES = {
 }
 
 
+PRECISIONS = ("origin", "fp32", "fp16", "bf16", "mixed")
+"""`origin` keeps the model's own types; the others are modes of set-precision."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What a compile is asked for; every switch is one stage of the ablation."""
