@@ -14,6 +14,14 @@ from ge.lowering.kernels.tiling import Pairs, Tiling
 
 UB_SHARE = 0.9
 """How much of the vector memory a first guess may fill: sizes are rounded up later."""
+DEPTHS = (256, 128, 64, 32, 16)
+"""Steps of a sum in the small memories; the largest that fits twice has the fewest steps."""
+BLOCK_CYCLES = 400
+"""What a block costs that nothing hides: the first loads and the last store."""
+AHEAD = 4
+"""Tiles a core should have of a kernel of the vector unit: loads then run ahead of the work."""
+SHORT_BYTES = 16384
+"""Transfers below this do not reach the full rate."""
 EXTENTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 48, 56, 64, 96, 112, 128, 160, 192, 256, 384, 512)
 
 
@@ -37,23 +45,33 @@ def _fill(extents: Mapping[str, int], dims: tuple[str, ...], most: int) -> Pairs
 
 
 def _vectors(d: Description, target: Target) -> Iterator[Tiling]:
-    """Halve a tile that fills the vector memory until it is small enough, but use all cores."""
+    """Tiles from large to small: several a core, so that loads run ahead, but none too short."""
     parallel = d.dims_with(DimKind.PARALLEL)
+    held = {x for _, value in d.values for x in value.dims}
+    whole = prod(d.extents[w] for w in d.dims_with(DimKind.WHOLE) if w in held)
     total = prod(d.extents[p] for p in parallel)
-    per_core = max(1, -(-total // target.cores))
-    elements = target.bytes_of[Space.UB] // 4
+    per_core = -(-total // target.cores)
+    most = target.bytes_of[Space.UB] // 8 // whole
+    short = max(1, SHORT_BYTES // 4 // whole)
+    elements = max(1, min(most, max(-(-per_core // AHEAD), short)))
     while elements:
-        yield Tiling(_balanced(d.extents, parallel, min(elements, max(per_core, 1)), target.cores))
+        yield Tiling(_balanced(d.extents, parallel, min(elements, per_core), target.cores))
         elements //= 2
 
 
-def _balanced(extents: Mapping[str, int], dims: tuple[str, ...], most: int, cores: int) -> Pairs:
-    """A tile of at most `most` elements; its outermost cut dimension is cut evenly."""
+def _balanced(
+    extents: Mapping[str, int], dims: tuple[str, ...], most: int, cores: int
+) -> Pairs:
+    """A tile of at most `most` elements, cut so that the last wave of cores is full too."""
     tile = dict(_fill(extents, dims, most))
-    for dim in dims:
-        if 1 < tile[dim] < extents[dim]:
-            pieces = -(-extents[dim] // tile[dim])
-            tile[dim] = -(-extents[dim] // pieces)
+    cut = next((d for d in reversed(dims) if tile[d] < extents[d]), None)
+    if cut is None:
+        return tuple(tile.items())
+    others = prod(-(-extents[d] // tile[d]) for d in dims if d != cut)
+    pieces = -(-extents[cut] // tile[cut])
+    waves = -(-others * pieces // cores)
+    pieces = max(pieces, min(extents[cut], waves * cores // others))
+    tile[cut] = -(-extents[cut] // pieces)
     return tuple(tile.items())
 
 
@@ -88,10 +106,11 @@ def _products(d: Description, target: Target) -> Iterator[Tiling]:
     ranked: list[tuple[float, int, Tiling]] = []
     for rows, columns in product(_tiles(d, p.rows), _tiles(d, p.columns)):
         block = {**dict.fromkeys(p.batch, 1), **dict(rows), **dict(columns)}
-        for depth in (16, 32, 64, 128, 256):
+        for depth in DEPTHS:
             choice = _nested(d, p, block, depth, target)
             if choice is not None:
                 ranked.append((choice[0], len(ranked), choice[1]))
+                break
     ranked.sort(key=lambda r: r[:2])
     for _, _, tiling in ranked:
         yield tiling
@@ -224,7 +243,9 @@ def _bound(
     shared = moved * min(blocks, target.cores) / target.bytes_per_cycle("l2_read")
     out = m * n * 4 / target.rate("l0c_ub", "").bytes_per_cycle + 35
     vector = sum(len(v.steps) for v in d.final) * m * n / 64 / target.vector_units * 1.5
-    return waves * (max(busy_m, busy_1, busy_2, shared, out, vector) + 400)
+    # With one copy of the accumulators the next product waits for this one's epilogue.
+    alone = max(out, vector) if 2 * m * n * 4 > target.bytes_of[Space.L0C] else 0.0
+    return waves * (max(busy_m + alone, busy_1, busy_2, shared, out, vector) + BLOCK_CYCLES)
 
 
 def _attention(d: Description, target: Target) -> Iterator[Tiling]:
