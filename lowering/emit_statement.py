@@ -146,9 +146,11 @@ class StatementWriter:
             "strides": tensor.strides or (1,),
             "dt": tensor.dtype,
         }
+        if op.miss is not None:
+            named["miss"] = op.miss.value.data
         if any(x != 0 for x in (*lows, *highs)):
             named |= {"lo": tuple(lows), "hi": tuple(highs)}
-            if op.pad:
+            if op.pad is not None:
                 named["pad"] = op.pad.value.data
         self.put(instr_of(op), named)
 
@@ -186,7 +188,9 @@ class StatementWriter:
             "acc": source.dtype,
             "dt": target.dtype,
         }
-        if op.words:
+        if op.miss is not None:
+            named["miss"] = op.miss.value.data
+        if op.words is not None:
             named["act"] = Name(op.words.data[0].data)
         self.put(row, {k: v for k, v in named.items() if k in row.operands})
 
