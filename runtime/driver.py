@@ -72,12 +72,12 @@ class Compilation:
     def simplify(self) -> None:
         """Bring a model of graph operators into the form that enters the next level."""
         if self.level is Level.GRAPH:
-            self._run(simplification(self.options))
+            self.run(simplification(self.options))
             self.module.verify()
 
     def lower(self) -> None:
         """Go down one level."""
-        self._run(passes(self.level, self.options))
+        self.run(passes(self.level, self.options))
         self.level = NEXT[self.level]
         self.module.verify()
 
@@ -104,7 +104,8 @@ class Compilation:
         """The same module, to be lowered in another way."""
         return Compilation(self.module.clone(), self.level, options, self.watch)
 
-    def _run(self, stages: Sequence[ModulePass]) -> None:
+    def run(self, stages: Sequence[ModulePass]) -> None:
+        """Run passes that leave the module at its level, and take their times."""
         for stage in stages:
             if self.watch is not None:
                 self.watch(stage.name)
@@ -160,8 +161,15 @@ def _read(source: Source) -> ModuleOp:
         return read_module(path, make_context())
     if path is not None and path.suffix in TORCH:
         raise UnsupportedError("models of PyTorch are not read yet, export to ONNX", str(path))
+    import onnx
+
     from ge.frontend.onnx_import import import_onnx
 
+    if not isinstance(model, (str, Path, onnx.ModelProto)):
+        raise UnsupportedError(
+            f"models must be files or ONNX models, got {type(model).__name__}; modules of PyTorch "
+            "are not supported yet, export them to ONNX"
+        )
     return import_onnx(model, source.shapes, source.values)
 
 
