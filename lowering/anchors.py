@@ -159,17 +159,18 @@ def _gemm(maker: Maker, op: linear.GemmOp, sources: tuple[str, ...]) -> FusedOp:
     a = maker.transposed(op.a) if attrs["transA"] else maker.operand(op.a)
     b = maker.transposed(op.b) if attrs["transB"] else maker.operand(op.b)
     element = out.element_type
-    body = Body(out, *([op.c.type] if op.c else []))
+    summand = op.c if attrs["beta"] != 0.0 else None
+    body = Body(out, *([summand.type] if summand else []))
     value: SSAValue = body.block.args[0]
     if attrs["alpha"] != 1.0:
         value = body.add(binary.MulOp.make(value, body.number(attrs["alpha"], element)))
     ins = [a, b]
-    if op.c is not None and attrs["beta"] != 0.0:
+    if summand is not None:
         extra: SSAValue = body.block.args[1]
         if attrs["beta"] != 1.0:
             extra = body.add(binary.MulOp.make(extra, body.number(attrs["beta"], element)))
         value = body.add(binary.AddOp.make(value, extra))
-        ins.append(maker.operand(op.c))
+        ins.append(maker.operand(summand))
     return MatMulOp.of(op.ONNX, sources, ins, out, body.end(value))
 
 
