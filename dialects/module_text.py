@@ -134,16 +134,24 @@ def print_module(module: ModuleOp) -> str:
 
 def write_module(module: ModuleOp, path: Path) -> None:
     """Write the text, and beside it `<stem>.weights` when constants are too large for it."""
-    large = [b for b in _blobs(module) if not _inline(b) and b.is_here]
-    module.attributes.pop(WEIGHTS_FILE, None)
-    if large:
-        file = path.with_suffix(".weights")
-        module.attributes[WEIGHTS_FILE] = StringAttr(file.name)
-        write_weights(file, large)
+    save_weights(module, path.with_suffix(".weights"))
     try:
         path.write_text(print_module(module))
     except OSError as e:
         raise InputError(f"must be writable, {e.strerror}", str(path)) from None
+
+
+def save_weights(module: ModuleOp, file: Path, name: str = "") -> None:
+    """Write the constants that are too large for the text to a file, and name it in the module."""
+    module.attributes.pop(WEIGHTS_FILE, None)
+    if large := large_weights(module):
+        module.attributes[WEIGHTS_FILE] = StringAttr(name or file.name)
+        write_weights(file, large)
+
+
+def large_weights(module: ModuleOp) -> list[Blob]:
+    """The constants at hand that are too large for the text."""
+    return [b for b in _blobs(module) if not _inline(b) and b.is_here]
 
 
 def _blobs(module: ModuleOp) -> list[Blob]:

@@ -170,11 +170,14 @@ def write_weights(path: Path, blobs: Iterable[Blob]) -> None:
         at += b.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGN)
+    # The old file may be the mapped source of the blobs, so it stays until the new one is whole.
+    unfinished = path.with_name(f"{path.name}.unfinished")
     try:
-        with path.open("wb") as f:
+        with unfinished.open("wb") as f:
             f.write(struct.pack("<Q", len(text)) + text)
             for b in order:
                 f.write(b.data)
+        unfinished.replace(path)
     except OSError as e:
         raise InputError(f"must be writable, {e.strerror}", str(path)) from None
 

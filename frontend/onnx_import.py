@@ -20,7 +20,7 @@ from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
 from ge.frontend import onnx_windows as onnx_windows  # registers its adapters
 from ge.frontend.onnx_functions import function_body
-from ge.frontend.onnx_load import FIRST_OPSET, load_model, model_shapes
+from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_versions import ADAPTERS
 
@@ -31,16 +31,26 @@ MAX_DEPTH = 16
 def import_onnx(
     model: str | Path | onnx.ModelProto | ir.Model,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> ModuleOp:
-    """The model as a module; `shapes` gives inputs with open dims their shapes."""
+    """The model as a module; `shapes` gives inputs with open dims their shapes.
+
+    Inputs that `values` gives become constants.
+    """
     loaded, where = load_model(model)
-    return _Import(loaded, where, dict(shapes or {})).module()
+    return _Import(loaded, where, dict(shapes or {}), dict(values or {})).module()
 
 
 class _Import:
     """One walk over the nodes in order, with the value of every name."""
 
-    def __init__(self, model: ir.Model, where: str, shapes: dict[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        where: str,
+        shapes: dict[str, Sequence[int]],
+        values: dict[str, Any],
+    ) -> None:
         self.model = model
         self.where = where
         self.values: dict[ir.Value, Value] = {}
@@ -48,7 +58,7 @@ class _Import:
         self.refused: dict[tuple[str, str, str, int, str], list[str]] = {}
         self.block = Block()
         self.builder = Builder(self.block)
-        self.inputs = self._arguments(shapes)
+        self.inputs = self._arguments(shapes, values)
 
     def module(self) -> ModuleOp:
         graph = self.model.graph
@@ -59,8 +69,12 @@ class _Import:
         names = [v.name or f"out{i}" for i, v in enumerate(graph.outputs)]
         return make_module(self.block, outs, self.inputs, names)
 
-    def _arguments(self, shapes: dict[str, Sequence[int]]) -> list[str]:
+    def _arguments(self, shapes: dict[str, Sequence[int]], values: dict[str, Any]) -> list[str]:
+        arrays = known_inputs(self.model, values, self.where)
+        self.values.update(arrays)
+        shapes = {**shapes, **{v.name or "": a.shape for v, a in arrays.items()}}
         known = model_shapes(self.model, shapes, self.where)
+        known = {v: shape for v, shape in known.items() if v not in arrays}
         for value, shape in known.items():
             element = dtypes.BY_ONNX.get(int(value.dtype or 0))
             if element is None:

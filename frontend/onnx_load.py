@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
+from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean
+from ge.dialects.graph.precision import Array
 
 FIRST_OPSET = 7
 
@@ -88,6 +93,26 @@ def model_shapes(
         v: _concrete(v, symbols, where) if shape is None else tuple(shape)
         for v, shape in given.items()
     }
+
+
+def known_inputs(model: ir.Model, values: Mapping[str, Any], where: str) -> dict[ir.Value, Array]:
+    """The inputs whose values are given, as arrays of their declared types and ranks."""
+    inputs = {v.name or "": v for v in model.graph.inputs}
+    found = {}
+    for name, given in values.items():
+        if name not in inputs:
+            near = did_you_mean(name, inputs)
+            raise InputError(f"a value must be for an input, got one for '{name}'{near}", where)
+        value = inputs[name]
+        element = dtypes.BY_ONNX.get(int(value.dtype or 0))
+        array = np.asarray(given, None if element is None else element.numpy)
+        declared = _declared(value)
+        if declared is not None and None not in declared and array.ndim == 1:
+            fixed = [d for d in declared if isinstance(d, int)]
+            if len(fixed) == len(declared) and prod(fixed) == array.size:
+                array = array.reshape(fixed)
+        found[value] = array
+    return found
 
 
 def _declared(value: ir.Value) -> list[int | str | None] | None:

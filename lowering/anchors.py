@@ -27,7 +27,6 @@ from ge.dialects.fused.ops import (
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, dims, tensor
 from ge.dialects.graph.ops import binary, conv, layout, linear, norm, pool, reduce
 from ge.dialects.graph.ops.window import Window
-from ge.dialects.weights import to_array
 
 Shape = tuple[int, ...]
 
@@ -63,11 +62,13 @@ def anchor(*kinds: type[GraphOp]) -> Callable[[Row], Row]:
 
 
 def type_of(value: SSAValue) -> Tensor:
+    """The tensor type of a value."""
     assert isinstance(value.type, TensorType)
     return value.type
 
 
 def shape_of(value: SSAValue) -> Shape:
+    """The shape of a value."""
     return dims(type_of(value))
 
 
@@ -282,7 +283,7 @@ def _batch_norm(maker: Maker, op: norm.BatchNormalizationOp, sources: tuple[str,
     for value in (op.scale, op.b, op.mean, op.var):
         if not isinstance(value.owner, ConstantOp):
             raise UnsupportedError("parameters of BatchNormalization must be constants")
-        arrays.append(to_array(value.owner.value, value.owner.results[0].type).astype(np.float64))
+        arrays.append(value.owner.array.astype(np.float64))
     factor, summand = folded_batch_norm(arrays, op.attrs["epsilon"])
     x = type_of(op.x)
     numpy = dtypes.of_ir(x.element_type).numpy
@@ -327,7 +328,7 @@ def _pad(maker: Maker, op: layout.PadOp, sources: tuple[str, ...]) -> FusedOp:
         constant = scalar_of(op.value)
         if constant is None:
             raise UnsupportedError("value of Pad must be a constant")
-        value = float(to_array(constant.value, type_of(op.value)).reshape(-1)[0])
+        value = float(constant.array.reshape(-1)[0])
     out = type_of(op.results[0])
     body = Body(out)
     n = len(dims(out))

@@ -82,8 +82,8 @@ class _Builder:
         for dim, n in tiling.inner:
             top = self.loop(top, [(dim, n)], f"inner_{dim}")
         self.top = top
-        for statement in d.init:
-            self.vector(statement, top, 0)
+        for first in d.init:
+            self.vector(first, top, 0)
         main = top
         for dim in d.dims_with(DimKind.SEQUENTIAL):
             main = self.loop(top, [(dim, tiling.sequential)], "sequential")
@@ -92,11 +92,11 @@ class _Builder:
                 self.matrix(statement, main)
             else:
                 self.vector(statement, main, statement.stage)
-        for statement in d.final:
-            self.vector(statement, top, tiling.final_stage)
-        for statement in d.matrices:
-            if statement.out in self.results:
-                self.store(statement.out, main, tiling.final_stage)
+        for last in d.final:
+            self.vector(last, top, tiling.final_stage)
+        for product in d.matrices:
+            if product.out in self.results:
+                self.store(product.out, main, tiling.final_stage)
 
     # Placement
 
@@ -131,7 +131,7 @@ class _Builder:
         return op
 
     def hoist(self, scope: Scope, operand: Operand) -> tuple[Scope, Operation | None]:
-        """The outermost loop inside which the operand's region is the same, and what is below it."""
+        """The outermost loop inside which the operand's region is the same, and what it holds."""
         below: Operation | None = None
         dims = set(operand.dims)
         while scope.parent and not dims & scope.steps.keys():

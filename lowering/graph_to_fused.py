@@ -225,5 +225,4 @@ def _covers(layout: Layout) -> bool:
 
 
 def _sources(op: GraphOp) -> tuple[str, ...]:
-    source = op.attributes.get("source")
-    return tuple(source.data.split(",")) if source else (op.ONNX,)
+    return tuple(op.source.split(",")) if op.source else (op.ONNX,)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import B8
@@ -91,10 +92,13 @@ class _Run:
 class Simulator:
     """A program made ready to run; what one run has worked out about its code serves the next."""
 
-    def __init__(self, program: Program) -> None:
-        """Raises InputError or DoesNotFit for a program that its target cannot run."""
+    def __init__(self, program: Program, target: Target | None = None) -> None:
+        """Raises InputError or DoesNotFit for a program that its target cannot run.
+
+        `target` takes the place of the program's own, to see what another number would do.
+        """
         self.program = program
-        self.target = targets.load(program.target)
+        self.target = target or targets.load(program.target)
         if not 1 <= program.cores <= self.target.cores:
             raise InputError(
                 f"the program must use 1 to {self.target.cores} cores of '{self.target.name}', "
@@ -136,7 +140,8 @@ class Simulator:
             budget=budget,
         )
         cores, clocks = run.cores()
-        with np.errstate(all="ignore"):
+        # Tiles are small: threads that meet at every product cost more than they give.
+        with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
             walk(cores, progress)
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]

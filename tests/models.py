@@ -2,67 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
 
-
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, Sequence[int | str | None]],
-    outputs: Sequence[str],
-    weights: Mapping[str, Any],
-    opset: int,
-    elements: Mapping[str, int] | None = None,
-) -> onnx.ModelProto:
-    """A model of float inputs but for those in `elements`; output types are left to inference."""
-    kinds = elements or {}
-    ins = [
-        helper.make_tensor_value_info(n, kinds.get(n, onnx.TensorProto.FLOAT), list(s))
-        for n, s in inputs.items()
-    ]
-    outs = [onnx.ValueInfoProto(name=n) for n in outputs]
-    initializers = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
-    graph = helper.make_graph(list(nodes), "g", ins, outs, initializers)
-    # Below this, opset 7 asks for initializers among the inputs.
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return onnx.shape_inference.infer_shapes(made)
-
-
-class Net:
-    """Collects nodes and seeded weights."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: dict[str, Any] = {}
-
-    def __call__(self, op: str, *inputs: Any, outputs: int = 1, **attrs: Any) -> Any:
-        """Add a node; an array becomes an initializer. Returns the output's name, or names."""
-        names = [self.constant(i) if not isinstance(i, str) else i for i in inputs]
-        made = [f"{op.lower()}{len(self.nodes)}_{i}" for i in range(outputs)]
-        self.nodes.append(helper.make_node(op, names, made, f"{op}_{len(self.nodes)}", **attrs))
-        return made[0] if outputs == 1 else made
-
-    def constant(self, value: Any) -> str:
-        name = f"w{len(self.weights)}"
-        self.weights[name] = value
-        return name
-
-    def normal(self, *shape: int, scale: float = 1.0) -> Any:
-        return (self.rng.standard_normal(shape) * scale).astype(np.float32)
-
-    def model(
-        self,
-        inputs: Mapping[str, Sequence[int | str | None]],
-        outputs: Sequence[str],
-        opset: int,
-        elements: Mapping[str, int] | None = None,
-    ) -> onnx.ModelProto:
-        return model(self.nodes, inputs, outputs, self.weights, opset, elements)
+from examples.models import Net as Net
+from examples.models import model as model
 
 
 def layer_norm(net: Net, x: str, width: int, *, whole: bool, axes: Any = (-1,)) -> str:

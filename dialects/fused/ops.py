@@ -127,11 +127,11 @@ class FusedOp(IRDLOperation):
             raise VerifyException(f"{self.name}: its region must take {want} values, got {have}")
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException(f"{self.name}: its region must end with fused.yield")
-        if (want := self.laid_out(self.yielded.type)) != self.out.type:
-            raise VerifyException(f"{self.name}: must give {want}, got {self.out.type}")
+        if (type_ := self.laid_out(self.yielded.type)) != self.out.type:
+            raise VerifyException(f"{self.name}: must give {type_}, got {self.out.type}")
 
     def in_layout(self, layout: Sequence[int]) -> Self:
-        """This kernel, which must stand in no block yet, with its result's axes in another order."""
+        """This kernel, which must stand in no block yet, its result's axes in another order."""
         body = self.body.detach_block(0)
         properties = {**self.properties, "layout": IntsAttr(tuple(layout))}
         out = _laid_out(self.out.type, layout)

@@ -85,13 +85,13 @@ def _product_of(d: Description) -> _Product:
 
 def _products(d: Description, target: Target) -> Iterator[Tiling]:
     p = _product_of(d)
-    ranked = []
+    ranked: list[tuple[float, int, Tiling]] = []
     for rows, columns in product(_tiles(d, p.rows), _tiles(d, p.columns)):
         block = {**dict.fromkeys(p.batch, 1), **dict(rows), **dict(columns)}
         for depth in (16, 32, 64, 128, 256):
             choice = _nested(d, p, block, depth, target)
             if choice is not None:
-                ranked.append((*choice[:1], len(ranked), choice[1]))
+                ranked.append((choice[0], len(ranked), choice[1]))
     ranked.sort(key=lambda r: r[:2])
     for _, _, tiling in ranked:
         yield tiling

@@ -157,6 +157,7 @@ class VectorWriter:
         if not isinstance(b, Tile):
             dtype = a.dtype if isinstance(a, Tile) else F32
             return self.div(a, self.fill(b, (), dtype)) if _inexact(b) else self.mul(a, 1.0 / b)
+        assert not isinstance(a, Tile)
         return self.div(self.fill(a, (), b.dtype), b)
 
     def unary(self, instr: str, a: Arg) -> Tile:

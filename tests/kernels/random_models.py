@@ -282,7 +282,9 @@ def reduction(net: RandomNet) -> onnx.ModelProto:
         x = net("Add", x, net.number(0.5))
     given = np.asarray(axes, np.int64)
     reduced = net(f"Reduce{kind}", x, given, keepdims=int(net.chance()))
-    return net.finished(net("Mul", reduced, net.number(2.0)) if net.chance(0.3) else reduced, opset=18)
+    return net.finished(
+        net("Mul", reduced, net.number(2.0)) if net.chance(0.3) else reduced, opset=18
+    )
 
 
 @family

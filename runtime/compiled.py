@@ -1,0 +1,133 @@
+"""Models as programs that can be run, timed, read and saved: what `ge.compile` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from ge.codegen.objects import attach_weights, read_object, write_object
+from ge.codegen.print_asm import print_asm, save_asm
+from ge.dialects.diagnostics import CheckFailed, InputError
+from ge.dialects.npu.program import Program
+from ge.dialects.npu.target import DEFAULT
+from ge.dialects.weights_file import WeightsFile
+from ge.lowering.pipelines import Options
+from ge.runtime.compile_report import CompileReport, report_of
+from ge.runtime.driver import Compilation, Source, begin, few_collections
+from ge.runtime.simulator import Mode, Simulator
+from ge.runtime.stats import Stats
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = NDArray[Any]
+
+
+class CompiledModel:
+    """A program with its simulator. `report` says how it was compiled; loaded ones have none."""
+
+    def __init__(self, program: Program, report: CompileReport | None = None) -> None:
+        self.program = program
+        self.report = report
+
+    def run(
+        self, inputs: Mapping[str, Array] | None = None, *, check_hazards: bool = False
+    ) -> dict[str, Array]:
+        """The outputs by name, in the types and shapes that the model declares.
+
+        Raises InputError for inputs that do not match, and CheckFailed when hazards are looked for
+        and found.
+        """
+        result = self._simulator.run(inputs, mode=Mode.FUNCTIONAL, check_hazards=check_hazards)
+        if result.hazards:
+            first = str(result.hazards[0])
+            raise CheckFailed(f"no hazards must be found, got {len(result.hazards)}", detail=first)
+        return result.outputs
+
+    def __call__(self, *arrays: Array) -> Array | tuple[Array, ...]:
+        """The output, or all of them, of inputs in the model's order."""
+        names = [tensor.name for tensor in self.program.inputs]
+        if len(arrays) != len(names):
+            raise InputError(f"inputs must be {', '.join(names)}, got {len(arrays)} arrays")
+        outputs = tuple(self.run(dict(zip(names, arrays, strict=True))).values())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def stats(self) -> Stats:
+        """The figures of a timed run; they do not depend on what the inputs hold."""
+        return self._stats
+
+    @property
+    def assembly(self) -> str:
+        """The text of the program; weights above 1 KiB are named by digest only."""
+        return print_asm(self.program)
+
+    def save(self, path: str | Path) -> None:
+        """Write an object (`.o`), or assembly (`.s`) with large weights in a file beside it."""
+        path = Path(path)
+        if path.suffix not in (".o", ".s"):
+            raise InputError("a compiled model must be saved as .o or .s", str(path))
+        try:
+            if path.suffix == ".s":
+                save_asm(self.program, path)
+            else:
+                path.write_bytes(write_object(self.program))
+        except OSError as e:
+            raise InputError(f"must be writable: {e.strerror}", str(path)) from e
+
+    @cached_property
+    def _simulator(self) -> Simulator:
+        return Simulator(self.program)
+
+    @cached_property
+    def _stats(self) -> Stats:
+        return self._simulator.run(mode=Mode.TIMING).stats
+
+
+def compile(
+    model: str | Path | onnx.ModelProto,
+    *,
+    target: str = DEFAULT,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    precision: str = "origin",
+    cores: int = 0,
+    fuse_ops: bool = True,
+    memory_reuse: bool = True,
+    pipeline_schedule: bool = True,
+    native: bool = True,
+) -> CompiledModel:
+    """Compile a model: an `.onnx` file, a `.mlir` file of any level, or an ONNX model in memory.
+
+    `shapes` closes dimensions that the model leaves open, `values` makes inputs constants. `target`
+    is a name or a TOML file; 0 cores are all it has. Raises GeError for what is at fault.
+    """
+    options = Options(
+        target, cores, precision, fuse_ops, memory_reuse, pipeline_schedule, native=native
+    )
+    with few_collections():
+        return finish(begin(Source(model, shapes, values), options))
+
+
+def finish(compilation: Compilation) -> CompiledModel:
+    """The rest of a compile."""
+    level = compilation.level.value
+    program = compilation.program()
+    return CompiledModel(program, report_of(compilation, level))
+
+
+def load(path: str | Path) -> CompiledModel:
+    """The compiled model of an object file; weights outside it are found beside it."""
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"must be a readable file: {e.strerror}", str(path)) from e
+    program = read_object(data, str(path))
+    weights = path.with_suffix(".weights")
+    if weights.is_file() and any(blob.data is None for blob in program.weights):
+        attach_weights(program, WeightsFile(weights).__getitem__)
+    return CompiledModel(program)

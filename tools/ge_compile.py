@@ -1,0 +1,239 @@
+"""`ge-compile`: a model to an object file, or to the text of any level on the way."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ge.dialects.diagnostics import InputError
+from ge.tools.console import run_tool, write_output
+
+if TYPE_CHECKING:
+    from ge.lowering.pipelines import Options
+    from ge.runtime.driver import Compilation
+
+EXAMPLE = """example:
+  ge-compile model.onnx --shape x:1,3,224,224 --precision fp16 -o model.o --report report.json
+
+exit status: 0 done, 2 arguments, 3 an input is at fault, 4 not supported, 5 does not fit"""
+TEXTS = ("graph", "fused", "npu", "asm")
+PROGRESS_AFTER = 1.0
+"""Seconds before a compile shows how far it is."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The tool; its exit status."""
+    return run_tool(_compile, argv)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ge-compile",
+        description="Compile a model for an NPU: .onnx, or .mlir of any level.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path, help="the model")
+    add("-o", dest="output", metavar="OUT", type=Path, help="default: MODEL.o, or text to stdout")
+    add("--emit", choices=[*TEXTS, "obj"], default="obj", help="what is written; default: obj")
+    add(
+        "--weights", metavar="FILE", type=Path, help="keep large weights in FILE, not in the object"
+    )
+    add("--save-temps", metavar="DIR", type=Path, help="write the text of every level to DIR")
+    add("--report", metavar="FILE.json", type=Path, help="write what was done and what it costs")
+    add("--ablation", action="store_true", help="compile and time every stage of the switches")
+    _add_model_options(parser)
+    _add_switches(parser)
+    return parser
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("model and machine").add_argument
+    add(
+        *("--shape",),
+        metavar="NAME:1,3,224,224",
+        action="append",
+        default=[],
+        type=_sizes,
+        help="the shape of an input with open dimensions",
+    )
+    add(
+        *("--value",),
+        metavar="NAME:1,2",
+        action="append",
+        default=[],
+        type=_numbers,
+        help="make an input a constant",
+    )
+    add("--precision", default="origin", help="origin (default), fp32, fp16, bf16 or mixed")
+    add("--target", default="ascend910b1", metavar="NAME|FILE.toml", help="the machine")
+    add("--cores", type=_count, default=0, metavar="N", help="default: all that the target has")
+
+
+def _add_switches(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("switches").add_argument
+    add("--no-fuse", action="store_true", help="one kernel an operator")
+    add("--no-memory-reuse", action="store_true", help="a place of its own for each intermediate")
+    add("--no-pipeline", action="store_true", help="matrix and vector work of a kernel in turns")
+    add("--no-native", action="store_true", help="one launch a kernel")
+    add("--eager", action="store_true", help="all four of these")
+    add("--no-skip", action="store_true", help="run every loop trip; this version always does")
+
+
+def _named(text: str, parse: Callable[[str], Any], what: str) -> tuple[str, Any]:
+    name, separator, rest = text.rpartition(":")
+    try:
+        values = tuple(parse(word) for word in rest.split(",")) if rest else ()
+    except ValueError:
+        separator = ""
+    if not name or not separator:
+        raise argparse.ArgumentTypeError(f"must be {what}, got '{text}'")
+    return name, values
+
+
+def _sizes(text: str) -> tuple[str, tuple[int, ...]]:
+    return _named(text, _size, "NAME:SIZE,SIZE,...")
+
+
+def _size(word: str) -> int:
+    if not word.strip().isdecimal():
+        raise ValueError(word)
+    return int(word)
+
+
+def _numbers(text: str) -> tuple[str, tuple[float, ...]]:
+    return _named(text, _number, "NAME:NUMBER,NUMBER,...")
+
+
+def _number(word: str) -> int | float:
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a number of 1 or more, got '{text}'")
+    return int(text)
+
+
+def _compile(argv: Sequence[str]) -> None:
+    args = _parser().parse_args(argv)
+    from ge.runtime.driver import Source, begin
+
+    source = Source(args.model, _once(args.shape, "shape"), _once(args.value, "value"))
+    compilation = begin(source, _options(args), _progress())
+    level = compilation.level.value
+    stages = compilation.fork(compilation.options) if args.ablation else None
+    _lower(compilation, args)
+    if args.report or args.emit == "obj" or stages:
+        _report(compilation, stages, level, args)
+
+
+def _once(given: Sequence[tuple[str, Any]], what: str) -> dict[str, Any]:
+    names = [name for name, _ in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"the {what} of '{name}' must be given once")
+    return dict(given)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    from ge.lowering.pipelines import Options
+
+    on = not args.eager
+    return Options(
+        target=args.target,
+        cores=args.cores,
+        precision=args.precision,
+        fuse=on and not args.no_fuse,
+        memory_reuse=on and not args.no_memory_reuse,
+        pipeline=on and not args.no_pipeline,
+        native=on and not args.no_native,
+    )
+
+
+def _progress() -> Callable[[str], None] | None:
+    if not sys.stderr.isatty():
+        return None
+    started = time.perf_counter()
+
+    def show(name: str) -> None:
+        if time.perf_counter() - started > PROGRESS_AFTER:
+            print(f"\r{name:<40}", end="\r", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _lower(compilation: Compilation, args: argparse.Namespace) -> None:
+    """Take the model down as far as it is asked for, and write each level that is."""
+    from ge.lowering.pipelines import Level
+    from ge.runtime.emit import assembly_text, module_text, object_bytes
+
+    levels = list(Level)
+    texts = [level.value for level in levels]
+    if args.emit in texts[: levels.index(compilation.level)]:
+        compilation.lower_to(Level(args.emit))
+    whole = args.report or args.save_temps or args.ablation or args.emit not in texts
+    for level in levels[levels.index(compilation.level) :]:
+        compilation.lower_to(level)
+        _save(args, f"{level.value}.mlir", lambda p: module_text(compilation.module, p, None))
+        if level.value == args.emit:
+            _put(module_text(compilation.module, args.output, args.weights), args.output)
+            if not whole:
+                return
+    program = compilation.program()
+    _save(args, "s", lambda p: assembly_text(program, p, None))
+    if args.emit == "asm":
+        _put(assembly_text(program, args.output, args.weights), args.output)
+    if args.emit == "obj":
+        path = args.output or args.model.with_suffix(".o")
+        data = object_bytes(program, path, args.weights)
+        write_output(path, lambda p: p.write_bytes(data))
+
+
+def _save(args: argparse.Namespace, suffix: str, text: Callable[[Path], str]) -> None:
+    """A level's text in the folder for those, if there is one."""
+    if args.save_temps:
+        path = args.save_temps / f"{args.model.stem}.{suffix}"
+        write_output(args.save_temps, lambda p: p.mkdir(parents=True, exist_ok=True))
+        write_output(path, lambda p: p.write_text(text(p), "utf-8"))
+
+
+def _put(text: str, out: Path | None) -> None:
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_output(out, lambda p: p.write_text(text, "utf-8"))
+
+
+def _report(
+    compilation: Compilation, stages: Compilation | None, level: str, args: argparse.Namespace
+) -> None:
+    """Say what was done, where text is not in the way of it."""
+    from ge.runtime.ablation import ablation
+    from ge.runtime.compile_report import report_of
+    from ge.runtime.simulator import Mode, Simulator
+
+    report = report_of(compilation, level)
+    table = ablation(stages) if stages else None
+    busy = args.output is None and args.emit in TEXTS
+    print(*filter(None, (report, table)), sep="\n", file=sys.stderr if busy else sys.stdout)
+    if args.report:
+        stats = Simulator(compilation.program()).run(mode=Mode.TIMING).stats
+        document = {**stats.to_json(), **report.to_json()}
+        if table:
+            document["ablation"] = table.to_json()
+        text = json.dumps(document, indent=1) + "\n"
+        write_output(args.report, lambda p: p.write_text(text, "utf-8"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
