@@ -64,11 +64,11 @@ PASSES = {
     ),
     "fuse-kernels": Pass(
         "ge.lowering.fuse_kernels:FuseKernelsPass",
-        "Join kernels that hand a value to each other and to nobody else.",
+        "Apply the fusions in order; the module keeps their hits and the reasons of near misses.",
     ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
-        "Describe each kernel, choose its tiles, and build its loops.",
+        "Describe each kernel, choose its tiles, and build its loops; equal kernels are built once.",
     ),
     "choose-copies": Pass(
         "ge.lowering.choose_copies:ChooseCopiesPass",
@@ -84,7 +84,7 @@ PASSES = {
     ),
     "plan-arena": Pass(
         "ge.lowering.plan_arena:PlanArenaPass",
-        "Give each intermediate a place in device memory.",
+        "Give each intermediate a place in one area, sharing bytes between those that never meet.",
     ),
     "hint-cache": Pass(
         "ge.lowering.hint_cache:HintCachePass",
@@ -92,7 +92,7 @@ PASSES = {
     ),
     "emit-instructions": Pass(
         "ge.lowering.emit_instructions:EmitInstructionsPass",
-        "Write each kernel's loops as scalar code, and the calls as the function main.",
+        "Write each kernel's loops as scalar code, and the calls as the function `main`.",
     ),
     "dce": Pass(
         "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
