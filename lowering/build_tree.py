@@ -162,7 +162,11 @@ class _Builder:
     def matrix(self, statement: Matrix, scope: Scope) -> None:
         stage = statement.stage
         value = self.values[statement.out]
-        acc = self.buffer(statement.out, identity(value.dims), Space.L0C, value.dtype, scope)
+        rows = tuple(d for d in value.dims if d in self.dims_of(statement.a))
+        columns = tuple(d for d in value.dims if d not in rows)
+        # The cube writes rows by columns, whatever order the value's dimensions have.
+        sides = identity((*rows, *columns))
+        acc = self.buffer(statement.out, sides, Space.L0C, value.dtype, scope)
         self.buffers[statement.out] = acc
         whole = tuple((d, scope.sizes[d]) for d in statement.over)
         nest = [scope]
@@ -173,8 +177,6 @@ class _Builder:
                 nest.append(
                     self.loop(nest[-1], [(dim, step)], label, stage=stage if outermost else 0)
                 )
-        rows = tuple(d for d in value.dims if d in self.dims_of(statement.a))
-        columns = tuple(d for d in value.dims if d not in rows)
         a = self.side(statement, statement.a, Space.L0A, (*rows, *statement.over), nest)
         b = self.side(statement, statement.b, Space.L0B, (*statement.over, *columns), nest)
         product = MatrixOp.create(

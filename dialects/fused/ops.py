@@ -134,14 +134,13 @@ class FusedOp(IRDLOperation):
         """This kernel, which must stand in no block yet, its result's axes in another order."""
         body = self.body.detach_block(0)
         properties = {**self.properties, "layout": IntsAttr(tuple(layout))}
-        last = body.last_op
-        assert isinstance(last, YieldOp)
+        out = _laid_out(self.out.type, layout)
         ins = list(self.ins)
         self.erase()
         return self.create(
             operands=ins,
             properties=properties,
-            result_types=[_laid_out(last.values[0].type, layout)],
+            result_types=[out],
             regions=[Region(body)],
         )
 

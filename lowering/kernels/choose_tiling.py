@@ -254,7 +254,7 @@ def _attention(d: Description, target: Target) -> Iterator[Tiling]:
     rows, keys = d.extents["q"], d.extents["kv"]
     blocks = prod(d.extents[x] for x in outer)
     numbers = range(sum(isinstance(s, Vector) for s in d.statements))
-    sizes = (128, 96, 64, 48, 32, 16)
+    sizes = (128, 96, 64, 48, 32, 16, 8, 4)
     for q, kv, parts in product(sizes, sizes, (1, 2, 4)):
         idle = blocks * -(-rows // q) < target.cores and q > 16 and rows > 16
         if idle or not _attention_fits(d, min(q, rows), min(kv, keys), target):
