@@ -12,6 +12,9 @@ from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, DimKind, Matrix, Operand, Vector
 from ge.lowering.kernels.tiling import Pairs, Tiling
 
+Chunks = tuple[tuple[int, tuple[str, int]], ...]
+
+ACC_BYTES = 4
 UB_SHARE = 0.9
 """How much of the vector memory a first guess may fill: sizes are rounded up later."""
 DEPTHS = (256, 128, 64, 32, 16)
@@ -59,9 +62,7 @@ def _vectors(d: Description, target: Target) -> Iterator[Tiling]:
         elements //= 2
 
 
-def _balanced(
-    extents: Mapping[str, int], dims: tuple[str, ...], most: int, cores: int
-) -> Pairs:
+def _balanced(extents: Mapping[str, int], dims: tuple[str, ...], most: int, cores: int) -> Pairs:
     """A tile of at most `most` elements, cut so that the last wave of cores is full too."""
     tile = dict(_fill(extents, dims, most))
     cut = next((d for d in reversed(dims) if tile[d] < extents[d]), None)
@@ -168,10 +169,20 @@ def _nested(
         tuple(block.items()),
         nests=((p.statement.out, nest),),
         loads=((p.left.name, loads_at), (p.right.name, loads_at)),
-        chunks=_chunks(d, p, block, target),
-        final_stage=0,
+        chunks=(chunks := _chunks(d, p, block, target)),
+        final_stage=_epilogue_stage(d, m * n, block, chunks, target),
     )
     return _bound(d, p, block, (m, n, k, total), {**sizes, **large}, target), tiling
+
+
+def _epilogue_stage(
+    d: Description, elements: int, block: dict[str, int], chunks: Chunks, target: Target
+) -> int:
+    """1 where the epilogue runs a block behind: it would fill the vector unit's queue."""
+    twice = 2 * elements * ACC_BYTES <= target.bytes_of[Space.L0C]
+    parts = max((-(-block[dim] // n) for _, (dim, n) in chunks), default=1)
+    entries = parts * sum(len(v.steps) for v in d.final)
+    return int(twice and entries > target.queue_depth // 2)
 
 
 def _count(over: tuple[str, ...], extents: Mapping[str, int], large: Mapping[str, int]) -> int:
@@ -194,9 +205,7 @@ def _box(operand: Operand, sizes: Mapping[str, int]) -> int:
     return prod(axis.extent(dict(sizes)) for axis in operand.axes)
 
 
-def _chunks(
-    d: Description, p: _Product, block: dict[str, int], target: Target
-) -> tuple[tuple[int, tuple[str, int]], ...]:
+def _chunks(d: Description, p: _Product, block: dict[str, int], target: Target) -> Chunks:
     """Cut the epilogue's tile along its rows so that two copies of everything fit."""
     if not d.final:
         return ()
