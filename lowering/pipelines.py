@@ -68,7 +68,7 @@ PASSES = {
     ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
-        "Describe each kernel, choose its tiles, and build its loops; equal kernels are built once.",
+        "Describe kernels, choose their tiles, build their loops; equal ones are built once.",
     ),
     "choose-copies": Pass(
         "ge.lowering.choose_copies:ChooseCopiesPass",
