@@ -39,9 +39,9 @@ class DType:
         if self.numpy_name == "bfloat16":
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
-        dtype: np.dtype[Any] = np.dtype(self.numpy_name)
-        return dtype
+            wide: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return wide
+        return np.dtype(self.numpy_name)
 
     @cached_property
     def ir(self) -> Attribute:

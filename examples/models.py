@@ -20,9 +20,14 @@ def model(
     outputs: Sequence[str],
     weights: Mapping[str, Any],
     opset: int,
+    elements: Mapping[str, int] | None = None,
 ) -> onnx.ModelProto:
-    """A model of float inputs; the types of its outputs are left to shape inference."""
-    ins = [helper.make_tensor_value_info(n, 1, list(s)) for n, s in inputs.items()]
+    """A model of float inputs but for those in `elements`; output types are left to inference."""
+    kinds = elements or {}
+    ins = [
+        helper.make_tensor_value_info(n, kinds.get(n, onnx.TensorProto.FLOAT), list(s))
+        for n, s in inputs.items()
+    ]
     outs = [onnx.ValueInfoProto(name=n) for n in outputs]
     initializers = [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()]
     graph = helper.make_graph(list(nodes), "g", ins, outs, initializers)
@@ -58,10 +63,14 @@ class Net:
         return (self.rng.standard_normal(shape) * scale).astype(np.float32)
 
     def model(
-        self, inputs: Mapping[str, Sequence[int | str | None]], outputs: Sequence[str], opset: int
+        self,
+        inputs: Mapping[str, Sequence[int | str | None]],
+        outputs: Sequence[str],
+        opset: int,
+        elements: Mapping[str, int] | None = None,
     ) -> onnx.ModelProto:
         """What was collected, as a model."""
-        return model(self.nodes, inputs, outputs, self.weights, opset)
+        return model(self.nodes, inputs, outputs, self.weights, opset, elements)
 
 
 def simple_transformer(

@@ -24,10 +24,9 @@ from ge.dialects.fused.ops import (
     RowwiseOp,
     YieldOp,
 )
-from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, dims, tensor
-from ge.dialects.graph.ops import binary, conv, layout, linear, norm, pool, reduce
+from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, constant_of, dims, tensor
+from ge.dialects.graph.ops import binary, conv, layout, linear, norm, pool, reduce, unary
 from ge.dialects.graph.ops.window import Window
-from ge.dialects.weights import to_array
 
 Shape = tuple[int, ...]
 
@@ -63,11 +62,13 @@ def anchor(*kinds: type[GraphOp]) -> Callable[[Row], Row]:
 
 
 def type_of(value: SSAValue) -> Tensor:
+    """The tensor type of a value."""
     assert isinstance(value.type, TensorType)
     return value.type
 
 
 def shape_of(value: SSAValue) -> Shape:
+    """The shape of a value."""
     return dims(type_of(value))
 
 
@@ -159,17 +160,18 @@ def _gemm(maker: Maker, op: linear.GemmOp, sources: tuple[str, ...]) -> FusedOp:
     a = maker.transposed(op.a) if attrs["transA"] else maker.operand(op.a)
     b = maker.transposed(op.b) if attrs["transB"] else maker.operand(op.b)
     element = out.element_type
-    body = Body(out, *([op.c.type] if op.c else []))
+    summand = op.c if attrs["beta"] != 0.0 else None
+    body = Body(out, *([summand.type] if summand else []))
     value: SSAValue = body.block.args[0]
     if attrs["alpha"] != 1.0:
         value = body.add(binary.MulOp.make(value, body.number(attrs["alpha"], element)))
     ins = [a, b]
-    if op.c is not None and attrs["beta"] != 0.0:
+    if summand is not None:
         extra: SSAValue = body.block.args[1]
         if attrs["beta"] != 1.0:
             extra = body.add(binary.MulOp.make(extra, body.number(attrs["beta"], element)))
         value = body.add(binary.AddOp.make(value, extra))
-        ins.append(maker.operand(op.c))
+        ins.append(maker.operand(summand))
     return MatMulOp.of(op.ONNX, sources, ins, out, body.end(value))
 
 
@@ -277,11 +279,10 @@ def _global_pool(maker: Maker, op: pool.GlobalPoolOp, sources: tuple[str, ...]) 
 @anchor(norm.BatchNormalizationOp)
 def _batch_norm(maker: Maker, op: norm.BatchNormalizationOp, sources: tuple[str, ...]) -> FusedOp:
     """A factor and a summand for each channel, computed now: they are weights."""
-    arrays = []
-    for value in (op.scale, op.b, op.mean, op.var):
-        if not isinstance(value.owner, ConstantOp):
-            raise UnsupportedError("parameters of BatchNormalization must be constants")
-        arrays.append(to_array(value.owner.value, value.owner.results[0].type).astype(np.float64))
+    known = [constant_of(v) for v in (op.scale, op.b, op.mean, op.var)]
+    arrays = [a.astype(np.float64) for a in known if a is not None]
+    if len(arrays) != len(known):
+        return _computed_batch_norm(maker, op, sources)
     factor, summand = folded_batch_norm(arrays, op.attrs["epsilon"])
     x = type_of(op.x)
     numpy = dtypes.of_ir(x.element_type).numpy
@@ -293,6 +294,24 @@ def _batch_norm(maker: Maker, op: norm.BatchNormalizationOp, sources: tuple[str,
     scaled = body.add(binary.MulOp.make(args[0], args[1]))
     value = body.add(binary.AddOp.make(scaled, args[2]))
     return ElementwiseOp.of(op.ONNX, sources, ins, x, body.end(value))
+
+
+def _computed_batch_norm(
+    maker: Maker, op: norm.BatchNormalizationOp, sources: tuple[str, ...]
+) -> FusedOp:
+    """`(x - mean) / sqrt(var + epsilon) * scale + b` with parameters known at run time only."""
+    x = type_of(op.x)
+    column = (dims(x)[1], *(1,) * (len(dims(x)) - 2))
+    parameters = (op.scale, op.b, op.mean, op.var)
+    ins = [maker.operand(op.x), *(maker.operand(v, column) for v in parameters)]
+    body = Body(*(v.type for v in ins))
+    value, scale, b, mean, var = body.block.args
+    epsilon = body.number(op.attrs["epsilon"], type_of(op.var).element_type)
+    deviation = body.add(unary.SqrtOp.make(body.add(binary.AddOp.make(var, epsilon))))
+    factor = body.add(binary.DivOp.make(scale, deviation))
+    centred = body.add(binary.SubOp.make(value, mean))
+    result = body.add(binary.AddOp.make(body.add(binary.MulOp.make(centred, factor)), b))
+    return ElementwiseOp.of(op.ONNX, sources, ins, x, body.end(result))
 
 
 def folded_batch_norm(parameters: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
@@ -326,7 +345,7 @@ def _pad(maker: Maker, op: layout.PadOp, sources: tuple[str, ...]) -> FusedOp:
         constant = scalar_of(op.value)
         if constant is None:
             raise UnsupportedError("value of Pad must be a constant")
-        value = float(to_array(constant.value, type_of(op.value)).reshape(-1)[0])
+        value = float(constant.array.reshape(-1)[0])
     out = type_of(op.results[0])
     body = Body(out)
     n = len(dims(out))

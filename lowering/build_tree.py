@@ -82,8 +82,8 @@ class _Builder:
         for dim, n in tiling.inner:
             top = self.loop(top, [(dim, n)], f"inner_{dim}")
         self.top = top
-        for statement in d.init:
-            self.vector(statement, top, 0)
+        for first in d.init:
+            self.vector(first, top, 0)
         main = top
         for dim in d.dims_with(DimKind.SEQUENTIAL):
             main = self.loop(top, [(dim, tiling.sequential)], "sequential")
@@ -92,11 +92,11 @@ class _Builder:
                 self.matrix(statement, main)
             else:
                 self.vector(statement, main, statement.stage)
-        for statement in d.final:
-            self.vector(statement, top, tiling.final_stage)
-        for statement in d.matrices:
-            if statement.out in self.results:
-                self.store(statement.out, main, tiling.final_stage)
+        for last in d.final:
+            self.vector(last, top, tiling.final_stage)
+        for product in d.matrices:
+            if product.out in self.results:
+                self.store(product.out, main, tiling.final_stage)
 
     # Placement
 
@@ -131,7 +131,7 @@ class _Builder:
         return op
 
     def hoist(self, scope: Scope, operand: Operand) -> tuple[Scope, Operation | None]:
-        """The outermost loop inside which the operand's region is the same, and what is below it."""
+        """The outermost loop inside which the operand's region is the same, and what it holds."""
         below: Operation | None = None
         dims = set(operand.dims)
         while scope.parent and not dims & scope.steps.keys():
@@ -162,7 +162,11 @@ class _Builder:
     def matrix(self, statement: Matrix, scope: Scope) -> None:
         stage = statement.stage
         value = self.values[statement.out]
-        acc = self.buffer(statement.out, identity(value.dims), Space.L0C, value.dtype, scope)
+        rows = tuple(d for d in value.dims if d in self.dims_of(statement.a))
+        columns = tuple(d for d in value.dims if d not in rows)
+        # The cube writes rows by columns, whatever order the value's dimensions have.
+        sides = identity((*rows, *columns))
+        acc = self.buffer(statement.out, sides, Space.L0C, value.dtype, scope)
         self.buffers[statement.out] = acc
         whole = tuple((d, scope.sizes[d]) for d in statement.over)
         nest = [scope]
@@ -173,8 +177,6 @@ class _Builder:
                 nest.append(
                     self.loop(nest[-1], [(dim, step)], label, stage=stage if outermost else 0)
                 )
-        rows = tuple(d for d in value.dims if d in self.dims_of(statement.a))
-        columns = tuple(d for d in value.dims if d not in rows)
         a = self.side(statement, statement.a, Space.L0A, (*rows, *statement.over), nest)
         b = self.side(statement, statement.b, Space.L0B, (*statement.over, *columns), nest)
         product = MatrixOp.create(

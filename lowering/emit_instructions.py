@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ge.dialects.npu.operands import Name, Reg, Sym
 from ge.dialects.npu.ops import (
@@ -42,8 +43,7 @@ class EmitInstructionsPass(ModulePass):
             program.body.block.add_op(_main(program))
             for call in list(program.body.block.ops):
                 if isinstance(call, InvokeOp):
-                    call.detach()
-                    call.erase()
+                    Rewriter.erase_op(call)
 
 
 def _emit_kernel(kernel: KernelOp, cores: int) -> None:

@@ -53,7 +53,7 @@ class _Emitter:
 
     def lines(self) -> list[Line]:
         assert self.kernel.dims is not None
-        extents = {dim: (0, n) for dim, n in self.kernel.dims.data}
+        extents: dict[str, tuple[Scalar, Scalar]] = {d: (0, n) for d, n in self.kernel.dims.data}
         frame = Frame(self.kernel, None, extents, 0)
         self.core = self.out.register()
         self.out.emit("core", self.core)

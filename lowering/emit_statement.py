@@ -116,7 +116,7 @@ class StatementWriter:
         return View(at, strides, dtype)
 
     def dims(self, used: set[str], frame: Frame, last: Sequence[str] = ()) -> list[str]:
-        """The dimensions that are more than one place wide, in the kernel's order, `last` behind."""
+        """The dimensions more than one place wide, in the kernel's order, `last` behind."""
         order = [d for d in self.order if d not in last] + list(last)
         return [d for d in order if d in used and (frame.at[d][1] != 1 or d in last)]
 
@@ -125,7 +125,8 @@ class StatementWriter:
     def load(self, op: MoveOp, frame: Frame) -> None:
         """A box of a tensor; what lies outside the tensor is filled."""
         tensor, buffer = op.source.type, op.target.owner
-        assert isinstance(tensor, HbmType) and isinstance(buffer, BufferOp)
+        assert isinstance(tensor, HbmType)
+        assert isinstance(buffer, BufferOp)
         home = frame.of(buffer.parent_op())
         sizes, lows, highs = [], [], []
         at = Addr(Space.GM, 0, self.arguments[op.source])  # type: ignore[arg-type]
@@ -145,9 +146,11 @@ class StatementWriter:
             "strides": tensor.strides or (1,),
             "dt": tensor.dtype,
         }
+        if op.miss is not None:
+            named["miss"] = op.miss.value.data
         if any(x != 0 for x in (*lows, *highs)):
             named |= {"lo": tuple(lows), "hi": tuple(highs)}
-            if op.pad:
+            if op.pad is not None:
                 named["pad"] = op.pad.value.data
         self.put(instr_of(op), named)
 
@@ -185,14 +188,17 @@ class StatementWriter:
             "acc": source.dtype,
             "dt": target.dtype,
         }
-        if op.words:
+        if op.miss is not None:
+            named["miss"] = op.miss.value.data
+        if op.words is not None:
             named["act"] = Name(op.words.data[0].data)
         self.put(row, {k: v for k, v in named.items() if k in row.operands})
 
     def destination(self, op: MoveOp, frame: Frame) -> View:
         """What the current tiles select of a tensor that is written."""
         tensor = op.target.type
-        assert isinstance(tensor, HbmType) and op.map is not None
+        assert isinstance(tensor, HbmType)
+        assert op.map is not None
         offset: Scalar = 0
         strides: dict[str, Scalar] = {}
         for axis, stride in zip(op.map.data, tensor.strides, strict=True):
@@ -204,7 +210,9 @@ class StatementWriter:
 
     def matrix(self, op: MatrixOp, frame: Frame) -> None:
         acc, a, b = (v.owner for v in (op.acc, op.a, op.b))
-        assert isinstance(acc, BufferOp) and isinstance(a, BufferOp) and isinstance(b, BufferOp)
+        assert isinstance(acc, BufferOp)
+        assert isinstance(a, BufferOp)
+        assert isinstance(b, BufferOp)
         over = {word.data for word in op.over}
         begun: Scalar = 0
         home = frame.of(acc.parent_op())

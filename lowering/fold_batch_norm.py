@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from ge.dialects.graph.base import ConstantOp, constant_of
 from ge.dialects.graph.module import main_of
@@ -20,7 +21,10 @@ FOLDED = "batch_norms_folded"
 
 @dataclass(frozen=True)
 class FoldBatchNormPass(ModulePass):
-    """batch_norm(conv(x, w, b)) -> conv(x, w * factor, b * factor + summand), when only it reads."""
+    """Fold batch norms into the convolutions before them.
+
+    batch_norm(conv(x, w, b)) -> conv(x, w * factor, b * factor + summand), when only it reads.
+    """
 
     name = "fold-batch-norm"
 
@@ -52,15 +56,12 @@ def _fold(norm: BatchNormalizationOp) -> bool:
         for a in (weights * column, summand)
     ]
     merged = ConvOp.make(conv.x, new[0].out, new[1].out, **conv.attrs)
-    names = [o.attributes["source"].data for o in (conv, norm) if "source" in o.attributes]
-    if names:
-        merged.attributes["source"] = type(conv.attributes["source"])(",".join(names))
+    if names := [o.source for o in (conv, norm) if o.source]:
+        merged.attributes["source"] = StringAttr(",".join(names))
     block = norm.parent
     assert block is not None
     block.insert_ops_before([*new, merged], norm)
     norm.results[0].replace_all_uses_with(merged.results[0])
-    norm.detach()
-    norm.erase()
-    conv.detach()
-    conv.erase()
+    Rewriter.erase_op(norm)
+    Rewriter.erase_op(conv)
     return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import Float64Type, FloatAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.fused.ops import (
@@ -209,8 +210,7 @@ def _build_attention(softmax: FusedOp, product: FusedOp, kind: str) -> FusedOp:
     where.insert_op_before(op, product)
     product.out.replace_all_uses_with(op.out)
     for old in (product, softmax, scores):
-        old.detach()
-        old.erase()
+        Rewriter.erase_op(old)
     return op
 
 

@@ -6,18 +6,20 @@ from collections import Counter
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, tensor
 from ge.dialects.graph.module import main_of
-from ge.dialects.graph.ops.layout import TransposeOp
+from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
 from ge.lowering.anchors import ANCHORS, copy_of, elementwise, rowwise, shape_of, type_of
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.vector_ops import VECTOR
@@ -71,6 +73,9 @@ class _Kernels:
             raise InputError(f"'{op.name}' must not stand in a model")
 
     def operator(self, op: GraphOp) -> None:
+        if all(_is_empty(r) for r in op.results):
+            self.nothing(op)
+            return
         if (see := VIEWS.get(type(op))) is not None:
             self.views(op, see(self.seen[op.operands[0]], op))
             return
@@ -81,7 +86,16 @@ class _Kernels:
             return
         self.define(op, kernel)
 
+    def nothing(self, op: GraphOp) -> None:
+        """Results without elements are known: no kernel has anything to compute."""
+        for result in op.results:
+            dtype = dtypes.of_ir(type_of(result).element_type)
+            empty = self.constant(np.empty(shape_of(result), dtype.numpy))
+            self.seen[result] = whole(empty, shape_of(empty))
+
     def kernel(self, op: GraphOp) -> FusedOp:
+        if not isinstance(op, ConcatOp) and any(map(_is_empty, op.operands)):
+            raise UnsupportedError("operands must have elements")
         if (make := ANCHORS.get(type(op))) is not None:
             return make(self, op, self.sources)
         if type(op) in REDUCING:
@@ -171,6 +185,8 @@ class _Kernels:
             if value not in self.seen:
                 return
             layout = self.seen[value]
+            if _is_empty(value):
+                raise UnsupportedError(f"an output must have elements, got {value.type}")
             own = isinstance(layout.base.owner, FusedOp) and bases[layout.base] == 1
             if own and layout.is_dense and layout.offset == 0 and _covers(layout):
                 values.append(self.as_value(layout))
@@ -199,11 +215,14 @@ class _Kernels:
         )
 
 
+def _is_empty(value: SSAValue) -> bool:
+    return prod(shape_of(value)) == 0
+
+
 def _covers(layout: Layout) -> bool:
     """Whether the view sees all of its tensor."""
     return prod(layout.shape) == prod(shape_of(layout.base))
 
 
 def _sources(op: GraphOp) -> tuple[str, ...]:
-    source = op.attributes.get("source")
-    return tuple(source.data.split(",")) if source else (op.ONNX,)
+    return tuple(op.source.split(",")) if op.source else (op.ONNX,)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -141,7 +141,7 @@ def _order_edges(body: _Body) -> list[Edge]:
     edges: list[Edge] = []
     for unit, members in by_unit.items():
         order = sorted(members, key=lambda i: (stage[i], i))
-        for a, b in zip(order, order[1:], strict=False):
+        for a, b in pairwise(order):
             edges.append(((a, unit), (b, unit), 0))
         if body.repeats:
             around = stage[order[-1]] - stage[order[0]] + 1
@@ -186,7 +186,7 @@ def _copies(buffer: BufferOp) -> int:
 
 def _plan(kernel: KernelOp, overlap: bool) -> list[tuple[_Body, list[Flag]]]:
     all_scopes = list(scopes(root(kernel)))
-    bodies = {scope.op: _Body(scope) for scope in all_scopes}
+    bodies: dict[Operation, _Body] = {scope.op: _Body(scope) for scope in all_scopes}
     for buffer, uses in accesses(kernel).items():
         if len({u.unit for u in uses}) > 1:
             home = buffer.parent_op()

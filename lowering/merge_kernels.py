@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ge.dialects.fused.ops import FusedOp, RowwiseOp, YieldOp
 
@@ -32,10 +33,8 @@ def merge(first: FusedOp, then: FusedOp, kind: str) -> FusedOp:
     assert block is not None
     block.insert_op_before(merged, then)
     then.out.replace_all_uses_with(merged.out)
-    then.detach()
-    then.erase()
-    first.detach()
-    first.erase()
+    Rewriter.erase_op(then)
+    Rewriter.erase_op(first)
     return merged
 
 

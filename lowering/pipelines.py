@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import InputError, did_you_mean
 
@@ -64,11 +64,11 @@ PASSES = {
     ),
     "fuse-kernels": Pass(
         "ge.lowering.fuse_kernels:FuseKernelsPass",
-        "Join kernels that hand a value to each other and to nobody else.",
+        "Apply the fusions in order; the module keeps their hits and the reasons of near misses.",
     ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
-        "Describe each kernel, choose its tiles, and build its loops.",
+        "Describe each kernel, choose its tiles, and build its loops; equal kernels are built once.",
     ),
     "choose-copies": Pass(
         "ge.lowering.choose_copies:ChooseCopiesPass",
@@ -84,11 +84,15 @@ PASSES = {
     ),
     "plan-arena": Pass(
         "ge.lowering.plan_arena:PlanArenaPass",
-        "Give each intermediate a place in device memory.",
+        "Give each intermediate a place in one area, sharing bytes between those that never meet.",
+    ),
+    "hint-cache": Pass(
+        "ge.lowering.hint_cache:HintCachePass",
+        "Say of each load and store how much of it reaches device memory.",
     ),
     "emit-instructions": Pass(
         "ge.lowering.emit_instructions:EmitInstructionsPass",
-        "Write each kernel's loops as scalar code, and the calls as the function main.",
+        "Write each kernel's loops as scalar code, and the calls as the function `main`.",
     ),
     "dce": Pass(
         "xdsl.transforms.dead_code_elimination:DeadCodeElimination",
@@ -114,6 +118,7 @@ PIPELINES = {
         "allocate-buffers",
         "insert-sync",
         "plan-arena",
+        "hint-cache",
         "emit-instructions",
     ),
 }
@@ -156,29 +161,30 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     what enters `fused`; see `simplification`.
     """
     if level is Level.GRAPH:
-        fold = [load_pass("fold-batch-norm")()] if options.fuse else []
-        kernels = [load_pass("graph-to-fused")()]
-        return [*fold, *kernels, *([load_pass("fuse-kernels")()] if options.fuse else [])]
+        fold = [make_pass("fold-batch-norm")] if options.fuse else []
+        kernels = [make_pass("graph-to-fused")]
+        return [*fold, *kernels, *([make_pass("fuse-kernels")] if options.fuse else [])]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         overlap = options.pipeline
         return [
-            load_pass("fused-to-npu")(**machine, overlap=overlap),
-            load_pass("choose-copies")(),
-            load_pass("allocate-buffers")(),
-            load_pass("insert-sync")(overlap=overlap),
-            load_pass("plan-arena")(reuse=options.memory_reuse),
-            load_pass("emit-instructions")(),
+            make_pass("fused-to-npu", **machine, overlap=overlap),
+            make_pass("choose-copies"),
+            make_pass("allocate-buffers"),
+            make_pass("insert-sync", overlap=overlap),
+            make_pass("plan-arena", reuse=options.memory_reuse),
+            make_pass("hint-cache"),
+            make_pass("emit-instructions"),
         ]
     return []
 
 
 def simplification(options: Options) -> list[ModulePass]:
     """What every model goes through first: raised, folded, and in the types it is computed in."""
-    first = [load_pass(name)() for name in PIPELINES["simplify-graph"]]
+    first = [make_pass(name) for name in PIPELINES["simplify-graph"]]
     if options.precision == "origin":
         return first
-    return [*first, load_pass("set-precision")(mode=options.precision)]
+    return [*first, make_pass("set-precision", mode=options.precision)]
 
 
 def load_pass(name: str) -> type[ModulePass]:
@@ -189,3 +195,10 @@ def load_pass(name: str) -> type[ModulePass]:
     module, _, cls = PASSES[name].where.partition(":")
     found: type[ModulePass] = getattr(importlib.import_module(module), cls)
     return found
+
+
+def make_pass(name: str, **options: Any) -> ModulePass:
+    """A pass with options by name."""
+    cls: Any = load_pass(name)
+    made: ModulePass = cls(**options)
+    return made

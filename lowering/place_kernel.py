@@ -1,4 +1,4 @@
-"""A tree that fits for a description: tilings in order, loads moved inwards where memory is short."""
+"""A tree that fits: tilings in order, loads moved inwards where memory is short."""
 
 from __future__ import annotations
 

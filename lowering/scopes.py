@@ -82,4 +82,5 @@ def bytes_of(buffer: BufferOp, sizes: dict[str, int]) -> int:
 
 
 def space_of(buffer: BufferOp) -> Space:
+    """The memory a buffer lies in."""
     return buffer.result.type.space

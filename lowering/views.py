@@ -80,7 +80,7 @@ def view(*kinds: type[GraphOp]) -> Callable[[Any], Any]:
 
 def result_shape(op: GraphOp) -> Shape:
     """The shape of an operator's first result."""
-    return dims(op.results[0].type)  # type: ignore[arg-type]  # a graph result is a tensor
+    return dims(op.results[0].type)
 
 
 @view(ops.ReshapeOp, ops.FlattenOp, ops.SqueezeOp, ops.UnsqueezeOp)
@@ -116,7 +116,7 @@ def _split(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
     found = []
     at = 0
     for result in op.results:
-        shape = dims(result.type)  # type: ignore[arg-type]
+        shape = dims(result.type)
         found.append(replace(x, shape=shape, offset=x.offset + at * x.strides[axis]))
         at += shape[axis]
     return found

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import B8
@@ -139,7 +140,8 @@ class Simulator:
             budget=budget,
         )
         cores, clocks = run.cores()
-        with np.errstate(all="ignore"):
+        # Tiles are small: threads that meet at every product cost more than they give.
+        with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
             walk(cores, progress)
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]

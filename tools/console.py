@@ -1,30 +1,51 @@
-"""What every tool does around its work: exit statuses, messages, and files."""
+"""What every tool does around its work: arguments, exit statuses, messages, and files."""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from ge.dialects.diagnostics import InputError
+from ge.dialects.diagnostics import GeError, InputError
 
 FAULT = 70
 """Exit status of a fault of ours; those of users' errors stand with their classes."""
 INTERRUPTED = 130
+STDIN = Path("-")
+"""An input file of this name is standard input."""
+_TRACEBACK = "--traceback"
+
+
+def tool_parser(prog: str, description: str, example: str, **more: Any) -> argparse.ArgumentParser:
+    """The parser of a tool, with what all have; `example` stands below its help."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        epilog=example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **more,
+    )
+    parser.add_argument(
+        _TRACEBACK, action="store_true", help="show where in this program a message comes from"
+    )
+    return parser
 
 
 def run_tool(work: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None = None) -> int:
     """Do `work` on the arguments; the exit status. No exception but argparse's own gets out."""
-    from ge.dialects.diagnostics import GeError
-
     # IR and code are many small objects that live long: fewer collections halve their time.
     gc.set_threshold(100_000, 50, 100)
+    arguments = sys.argv[1:] if argv is None else argv
     try:
-        status = work(sys.argv[1:] if argv is None else argv) or 0
+        status = work(arguments) or 0
         sys.stdout.flush()
     except GeError as e:
+        if _TRACEBACK in arguments:
+            _print_traceback()
         print(e, file=sys.stderr)
         return e.status
     except BrokenPipeError:
@@ -34,21 +55,30 @@ def run_tool(work: Callable[[Sequence[str]], int | None], argv: Sequence[str] | 
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as e:
-        import traceback
-
         kind = type(e).__name__
         print(f"error: a fault of this program, please report it: {kind}: {e}", file=sys.stderr)
-        traceback.print_exc()
+        _print_traceback()
         return FAULT
     return status
+
+
+def _print_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()
+
+
+def shown(path: Path) -> str:
+    """What messages call an input file."""
+    return "<stdin>" if path == STDIN else str(path)
 
 
 def read_bytes(path: Path) -> bytes:
     """The contents of an input file; raises InputError."""
     try:
-        return path.read_bytes()
+        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except OSError as e:
-        raise InputError(f"must be a readable file: {e.strerror}", str(path)) from e
+        raise InputError(f"must be a readable file: {e.strerror}", shown(path)) from e
 
 
 def read_text(path: Path) -> str:
@@ -56,7 +86,7 @@ def read_text(path: Path) -> str:
     try:
         return read_bytes(path).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as e:
-        raise InputError(f"must be UTF-8 text, is not at byte {e.start}", str(path)) from e
+        raise InputError(f"must be UTF-8 text, is not at byte {e.start}", shown(path)) from e
 
 
 def write_output(path: Path, write: Callable[[Path], object]) -> None:

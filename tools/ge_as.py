@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ge.tools.console import read_text, run_tool, write_output
+from ge.tools.console import STDIN, read_text, run_tool, shown, tool_parser, write_output
 
 EXAMPLE = """example:
   ge-compile model.onnx --emit asm -o model.s && ge-as model.s -o model.o && ge-run model.o"""
@@ -18,13 +18,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ge-as",
-        description="Assemble NPU assembly (docs/isa.md) to an ELF object file.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = tool_parser(
+        "ge-as", "Assemble NPU assembly (docs/isa.md) to an ELF object file.", EXAMPLE
     )
-    parser.add_argument("file", metavar="FILE.s", type=Path, help="assembly text")
+    parser.add_argument(
+        "file", metavar="FILE.s", type=Path, help="assembly text; - is standard input"
+    )
     parser.add_argument(
         "-o", dest="output", metavar="OUT.o", type=Path, help="object file; default: FILE.o"
     )
@@ -32,12 +31,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _assemble(argv: Sequence[str]) -> None:
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    if options.file == STDIN and options.output is None:
+        parser.error("text from standard input needs -o OUT.o")
     from ge.codegen.objects import write_object
     from ge.codegen.parse_asm import parse_asm
     from ge.dialects.weights_file import WeightsFolder
 
     text = read_text(options.file)
-    program = parse_asm(text, str(options.file), WeightsFolder(options.file.parent))
+    program = parse_asm(text, shown(options.file), WeightsFolder(options.file.parent))
     data = write_object(program)
     write_output(options.output or options.file.with_suffix(".o"), lambda p: p.write_bytes(data))

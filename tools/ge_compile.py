@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import InputError
 from ge.lowering.pipelines import PRECISIONS
-from ge.tools.console import run_tool, write_output
+from ge.tools.console import run_tool, tool_parser, write_output
 
 if TYPE_CHECKING:
     from ge.lowering.pipelines import Options
@@ -33,11 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ge-compile",
-        description="Compile a model for an NPU: .onnx, or .mlir of any level.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = tool_parser(
+        "ge-compile", "Compile a model for an NPU: .onnx, or .mlir of any level.", EXAMPLE
     )
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="the model")

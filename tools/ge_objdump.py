@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ge.dialects.diagnostics import InputError
-from ge.tools.console import read_bytes, run_tool, write_output
+from ge.tools.console import read_bytes, run_tool, shown, tool_parser, write_output
 
 EXAMPLE = """example:
   ge-objdump -d model.o -o model.s && ge-as model.s -o same.o && cmp model.o same.o"""
@@ -19,14 +19,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ge-objdump",
-        description="Show an object file. Without an option: -d.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        add_help=False,
+    parser = tool_parser(
+        "ge-objdump", "Show an object file. Without an option: -d.", EXAMPLE, add_help=False
     )
-    parser.add_argument("file", metavar="FILE.o", type=Path, help="object file")
+    parser.add_argument(
+        "file", metavar="FILE.o", type=Path, help="object file; - is standard input"
+    )
     add = parser.add_argument
     add("--help", action="help", help="show this text and exit")
     add("-d", action="store_true", dest="code", help="assembly that ge-as turns into FILE.o again")
@@ -51,9 +49,13 @@ def _dump(argv: Sequence[str]) -> None:
     from ge.codegen.tables import relocations, sections, symbols
 
     data = read_bytes(options.file)
-    program = read_object(data, str(options.file))
-    shown = {sections: options.sections, symbols: options.symbols, relocations: options.relocations}
-    tables = [table(data) for table, wanted in shown.items() if wanted]
+    program = read_object(data, shown(options.file))
+    wanted = {
+        sections: options.sections,
+        symbols: options.symbols,
+        relocations: options.relocations,
+    }
+    tables = [table(data) for table, asked in wanted.items() if asked]
     code = options.code or options.output or not tables
     if tables:
         # Beside code they are comments, so that all of the output is assembly.

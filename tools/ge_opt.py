@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import GeError, InputError
 from ge.lowering.pipelines import PASSES, PIPELINES, load_pass
+from ge.tools.console import read_text, run_tool, shown, tool_parser
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
-FAULT_OF_OURS = 70
 EXAMPLE = """example:
   ge-opt model.mlir -p fold-constants,simplify --print-ir-after all -o simple.mlir
 """
@@ -27,30 +25,16 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tool; returns its exit status."""
-    # The default thresholds make xDSL spend a third of its time in the garbage collector.
-    gc.set_threshold(100_000, 50, 100)
-    args = _arguments().parse_args(argv)
-    try:
-        return _run(args)
-    except GeError as e:
-        print(e, file=sys.stderr)
-        return e.status
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
-    except Exception:
-        traceback.print_exc()
-        return FAULT_OF_OURS
+    return run_tool(lambda words: _run(_arguments().parse_args(words)), argv)
 
 
 def _arguments() -> argparse.ArgumentParser:
     passes = "".join(f"  {name:20} {row.does}\n" for name, row in PASSES.items())
     pipelines = "".join(f"  {name:20} {', '.join(row)}\n" for name, row in PIPELINES.items())
-    parser = argparse.ArgumentParser(
-        prog="ge-opt",
-        description="Read a module, run passes over it, print it.",
-        epilog=f"{EXAMPLE}\npasses:\n{passes}\npipelines:\n{pipelines}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = tool_parser(
+        "ge-opt",
+        "Read a module, run passes over it, print it.",
+        f"{EXAMPLE}\npasses:\n{passes}\npipelines:\n{pipelines}",
     )
     add = parser.add_argument
     add("file", nargs="?", default="-", metavar="FILE", help="a module; default standard input")
@@ -67,7 +51,8 @@ def _run(args: argparse.Namespace) -> int:
     from ge.dialects.module_text import make_context
 
     passes = list(_passes(args.passes, args.target))
-    name, text = _input(args.file)
+    path = Path(args.file)
+    name, text = shown(path), read_text(path)
     if not args.split_input_file:
         _emit(args, _one(args, text, name, passes, make_context()))
         return 0
@@ -80,18 +65,6 @@ def _run(args: argparse.Namespace) -> int:
             print(e, file=sys.stderr)
             status = max(status, e.status)
     return status
-
-
-def _input(file: str) -> tuple[str, str]:
-    """The name of the input for messages, and its text."""
-    if file == "-":
-        return "<stdin>", sys.stdin.read()
-    try:
-        return file, Path(file).read_text()
-    except OSError as e:
-        raise InputError(f"must be a readable file, {e.strerror}", file) from None
-    except UnicodeDecodeError:
-        raise InputError("must be text, got other bytes", file) from None
 
 
 def _parts(text: str) -> Iterator[str]:

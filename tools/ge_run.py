@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import CheckFailed, InputError, did_you_mean
-from ge.tools.console import read_bytes, run_tool, write_output
+from ge.tools.console import read_bytes, run_tool, shown, tool_parser, write_output
 
 if TYPE_CHECKING:
     from ge.dialects.npu.program import Program, Tensor
@@ -31,14 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ge-run",
-        description="Run an object file on the simulator: its numbers, and how long they take.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = tool_parser(
+        "ge-run",
+        "Run an object file on the simulator: its numbers, and how long they take.",
+        EXAMPLE,
     )
     add = parser.add_argument
-    add("file", metavar="FILE.o", type=Path, help="object file")
+    add("file", metavar="FILE.o", type=Path, help="object file; - is standard input")
     add(
         "--input",
         metavar="NAME=FILE.npy|NAME=random[:SEED]",
@@ -80,7 +79,7 @@ def _run(argv: Sequence[str]) -> None:
     from ge.codegen.objects import read_object
     from ge.runtime.report import report
 
-    program = read_object(read_bytes(options.file), str(options.file))
+    program = read_object(read_bytes(options.file), shown(options.file))
     functional = options.mode != "timing"
     if functional:
         _find_weights(program, options.file.with_suffix(".weights"))
@@ -91,9 +90,9 @@ def _run(argv: Sequence[str]) -> None:
     if options.repeat > 1:
         print(_repeats(seconds))
     if result.hazards:
-        shown = "\n".join(map(str, result.hazards[:SHOWN_HAZARDS]))
+        first = "\n".join(map(str, result.hazards[:SHOWN_HAZARDS]))
         found = len(result.hazards)
-        raise CheckFailed(f"no hazards must be found, got {found}", str(options.file), shown)
+        raise CheckFailed(f"no hazards must be found, got {found}", shown(options.file), first)
 
 
 def _find_weights(program: Program, path: Path) -> None:

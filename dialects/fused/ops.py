@@ -127,21 +127,20 @@ class FusedOp(IRDLOperation):
             raise VerifyException(f"{self.name}: its region must take {want} values, got {have}")
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException(f"{self.name}: its region must end with fused.yield")
-        if (want := self.laid_out(self.yielded.type)) != self.out.type:
-            raise VerifyException(f"{self.name}: must give {want}, got {self.out.type}")
+        if (type_ := self.laid_out(self.yielded.type)) != self.out.type:
+            raise VerifyException(f"{self.name}: must give {type_}, got {self.out.type}")
 
     def in_layout(self, layout: Sequence[int]) -> Self:
-        """This kernel, which must stand in no block yet, with its result's axes in another order."""
+        """This kernel, which must stand in no block yet, its result's axes in another order."""
         body = self.body.detach_block(0)
         properties = {**self.properties, "layout": IntsAttr(tuple(layout))}
-        last = body.last_op
-        assert isinstance(last, YieldOp)
+        out = _laid_out(self.out.type, layout)
         ins = list(self.ins)
         self.erase()
         return self.create(
             operands=ins,
             properties=properties,
-            result_types=[_laid_out(last.values[0].type, layout)],
+            result_types=[out],
             regions=[Region(body)],
         )
 

@@ -18,11 +18,11 @@ __all__ = ["Npu"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'ge.dialects.npu' has no attribute {name!r}")
-    from xdsl.ir import Dialect
+    from xdsl.ir import Dialect, Operation
 
     from ge.dialects.npu.ops import INST_OPS, PROGRAM_OPS, ArgsAttr
     from ge.dialects.npu.tree import TREE_ATTRS, TREE_OPS
 
-    ops = [*TREE_OPS, *PROGRAM_OPS, *INST_OPS.values()]
+    ops: list[type[Operation]] = [*TREE_OPS, *PROGRAM_OPS, *INST_OPS.values()]
     globals()["Npu"] = Dialect("npu", ops, [*TREE_ATTRS, ArgsAttr])
     return globals()["Npu"]

@@ -166,7 +166,8 @@ class InstOp(IRDLOperation):
         # The operands are the assembler's: read the rest of the line behind the name as text.
         content = str(parser.lexer.input.content)
         start = content.rindex(cls.name, 0, parser.pos) + len(cls.name)
-        line = content[start : content.find("\n", start)].partition("//")[0]
+        end = content.find("\n", start)
+        line = content[start : end if end >= 0 else len(content)].partition("//")[0]
         try:
             args = instance(cls.ROW, line.strip()).args
         except ValueError as e:

@@ -248,12 +248,14 @@ class MoveOp(TreeOp):
     map = opt_prop_def(MapAttr)
     pad = opt_prop_def(FloatAttr[Float64Type])
     words = opt_prop_def(ArrayAttr[StringAttr])
+    miss = opt_prop_def(IntegerAttr[I64])
+    """How many 256ths of the bytes reach device memory; all of them where it is not said."""
     assembly_format = "$source `to` $target attr-dict `:` type($source) `to` type($target)"
 
 
 @irdl_op_definition
 class MatrixOp(TreeOp):
-    """`acc += a . b`, summed over the dimensions `over`; the first step of them starts from zero."""
+    """`acc += a . b`, summed over the dimensions `over`; their first step starts from zero."""
 
     name = "npu.matrix"
     acc = operand_def(BufferType)

@@ -139,8 +139,7 @@ def _window_kernel(
     """A kernel of the vector unit that walks windows, then runs the region."""
     whole = ("ky", "kx")
     dims = [
-        Dim(d, n, DimKind.WHOLE if d in whole else DimKind.PARALLEL)
-        for d, n in extents.items()
+        Dim(d, n, DimKind.WHOLE if d in whole else DimKind.PARALLEL) for d, n in extents.items()
     ]
     writer = VectorWriter([d.name for d in dims])
     region = RegionWriter(writer, extents)

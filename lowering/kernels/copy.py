@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ge.dialects.fused.ops import ConcatOp, PadOp
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse
 from ge.lowering.kernels.description import Description, Dim, DimKind, Operand, Vector
-from ge.lowering.kernels.region import operand, place_of, result, shape_of, tile_of
+from ge.lowering.kernels.region import dtype_of, operand, place_of, result, shape_of, tile_of
 from ge.lowering.kernels.vector_writer import VectorWriter
 
 
@@ -31,19 +29,28 @@ def _copy(kind: str, shape: tuple[int, ...], source: Operand, out: Operand) -> D
 
 def describe_pad(op: PadOp) -> Description:
     """The result's places, shifted back by what stands before: outside lies the pad value."""
-    shape = shape_of(op.out)
+    shape = shape_of(op.yielded)
+    before = op.before.data
+    place = place_of(op.ins[0])
+    # An axis of size 1 must be walked too where something is put beside it.
+    rows = [
+        (Axis(((f"d{i}", 1),) if n != 1 else (), -before[i]), have, stride)
+        for i, (n, have, stride) in enumerate(
+            zip(shape, shape_of(op.ins[0]), place.strides, strict=True)
+        )
+        if (n, have, before[i]) != (1, 1, 0)
+    ]
+    rows.sort(key=lambda row: -row[2])
+    source = Operand(
+        "x",
+        tuple(axis for axis, _, _ in rows),
+        tuple(n for _, n, _ in rows),
+        tuple(stride for _, _, stride in rows),
+        dtype_of(op.ins[0]),
+        op.value.value.data,
+    )
     axes = [Axis(((f"d{i}", 1),)) for i in range(len(shape))]
-    shifted = [Axis(((f"d{i}", 1),), -before) for i, before in enumerate(op.before.data)]
-    source = operand("x", op.ins[0], shifted, op.value.value.data)
-    if len(source.axes) != len(shape):
-        source = _with_all_axes(source, op, shifted)
     return _copy(op.kind.data, shape, source, result("y", op, axes))
-
-
-def _with_all_axes(source: Operand, op: PadOp, shifted: list[Axis]) -> Operand:
-    """An axis of size 1 that is padded must be walked too."""
-    shape = shape_of(op.ins[0])
-    return replace(source, axes=tuple(shifted), shape=shape, strides=place_of(op.ins[0]).strides)
 
 
 def describe_concat(op: ConcatOp) -> list[Description]:

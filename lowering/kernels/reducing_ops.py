@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 REDUCING: dict[type[GraphOp], Row] = {}
-"""Writer, first operand, the dimensions reduced, how many elements those are, the other operands."""
+"""The steps take writer, first operand, dimensions reduced, their elements, other operands."""
 
 
 def _one(attrs: dict[str, Any], rank: int) -> Axes:

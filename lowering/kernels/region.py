@@ -17,7 +17,6 @@ from ge.dialects.fused.ops import FusedOp, ViewOp, YieldOp
 from ge.dialects.graph.base import ConstantOp, GraphOp
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.geometry import dense
-from ge.dialects.weights import to_array
 from ge.lowering.kernels.description import Operand
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.vector_ops import VECTOR
@@ -27,11 +26,13 @@ _REDUCTION_ATTRS = frozenset({"axis", "axes", "keepdims"})
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor value."""
     assert isinstance(value.type, TensorType)
     return tuple(value.type.get_shape())
 
 
 def dtype_of(value: SSAValue) -> DType:
+    """The element type of a tensor value."""
     assert isinstance(value.type, TensorType)
     return dtypes.of_ir(value.type.element_type)
 
@@ -126,7 +127,7 @@ class RegionWriter:
 
     def operation(self, op: Operation) -> None:
         if isinstance(op, ConstantOp):
-            value = to_array(op.value, op.results[0].type).reshape(-1)
+            value = op.array.reshape(-1)
             if value.size != 1:
                 raise UnsupportedError("a constant inside a kernel must be one number")
             self.args[op.results[0]] = float(value[0])

@@ -46,10 +46,10 @@ def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
     region = RegionWriter(writer, {d.name: d.extent for d in dims})
     for value, tensor in zip(op.body.block.args, operands, strict=True):
         region.bind(value, tile_of(tensor), axes)
-    value = region.run(op)
+    yielded = region.run(op)
     out_axes = _result_axes(op, region.axes[op.yielded], axes)
     out = result("y", op, out_axes)
-    writer.finish(value, "y", out.dims, out.dtype)
+    writer.finish(yielded, "y", out.dims, out.dtype)
     return collapse(
         Description(
             kind=op.kind.data,

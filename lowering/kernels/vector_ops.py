@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
+from math import nan, sqrt
 from typing import Any
 
 from ge.dialects import dtypes
@@ -77,7 +77,21 @@ def _pow(w: VectorWriter, a: Arg, b: Arg) -> Arg:
         for _ in range(int(abs(b)) - 1):
             power = w.mul(power, a)
         return power if b > 0 else w.reciprocal(power)
-    return w.exp(w.mul(w.unary("vln", a), b))
+    if isinstance(b, float) and b % 1 != 0:
+        return w.exp(w.mul(w.unary("vln", a), b))
+    return _signed_power(w, a, b)
+
+
+def _signed_power(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    """`e^(b ln |a|)` with the sign that an odd `b` keeps; not a number where `b` is no integer."""
+    size = w.exp(w.mul(w.unary("vln", w.unary("vabs", a)), b))
+    below = w.compare("lt", a, 0.0)
+    floor = _rounding("floor")
+    odd = w.compare("ne", floor(w, w.mul(b, 0.5)), w.mul(b, 0.5))
+    whole = w.compare("eq", floor(w, b), b)
+    signed = w.select(odd, w.mul(size, -1.0), size)
+    signed = w.select(whole, signed, nan)
+    return w.select(w.compare("eq", b, 0.0), 1.0, w.select(below, signed, size))
 
 
 # One operand
@@ -127,7 +141,7 @@ def _sign(w: VectorWriter, x: Arg) -> Arg:
 def _rounding(how: str) -> Callable[[VectorWriter, Arg], Arg]:
     def write(w: VectorWriter, x: Arg) -> Arg:
         x = w.wide(x)
-        assert isinstance(x, Tile)
+        x = x if isinstance(x, Tile) else w.fill(x, (), dtypes.F32)
         return w.step("vconv", w.new(x.dims, x.dtype), x, words=(how,))
 
     return write

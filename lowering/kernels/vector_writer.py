@@ -82,6 +82,8 @@ class VectorWriter:
         return self.step(instr, self.new(a.dims, a.dtype), a)
 
     def scalar(self, instr: str, a: Tile, number: float) -> Tile:
+        if not a.dtype.is_float and number % 1 != 0:
+            raise UnsupportedError(f"the vector unit must not be given {a.dtype} and a fraction")
         return self.step(instr, self.new(a.dims, a.dtype), a, numbers=(number,))
 
     def tiles(self, instr: str, a: Tile, b: Tile) -> Tile:
@@ -152,11 +154,15 @@ class VectorWriter:
 
     def div(self, a: Arg, b: Arg) -> Arg:
         a, b = self.wide(a), self.wide(b)
+        for x in (a, b):
+            if isinstance(x, Tile) and not x.dtype.is_float:
+                raise UnsupportedError(f"the vector unit must not be given {x.dtype} to divide")
         if isinstance(a, Tile) and isinstance(b, Tile):
             return self.tiles("vdiv", a, b)
         if not isinstance(b, Tile):
             dtype = a.dtype if isinstance(a, Tile) else F32
             return self.div(a, self.fill(b, (), dtype)) if _inexact(b) else self.mul(a, 1.0 / b)
+        assert not isinstance(a, Tile)
         return self.div(self.fill(a, (), b.dtype), b)
 
     def unary(self, instr: str, a: Arg) -> Tile:

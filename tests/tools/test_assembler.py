@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,34 @@ def test_faults_of_ours_show_a_traceback(capsys: pytest.CaptureFixture[str]) -> 
     assert err.startswith("error: a fault of this program")
     assert "Traceback" in err
     assert console.run_tool(too_big, []) == 5
+
+
+def test_a_message_can_say_where_it_comes_from(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none = str(source.with_name("none.s"))
+    assert ge_as.main([none, "--traceback"]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("Traceback")
+    assert err.endswith(f"{none}: error: must be a readable file: No such file or directory\n")
+
+
+def test_text_may_come_from_standard_input(
+    source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def assemble(text: str, *args: str) -> int:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return ge_as.main(["-", *args])
+
+    out = source.with_name("p.o")
+    assert assemble(".target tiny, cores=1\nmain: halt\n", "-o", str(out)) == 0
+    assert ge_objdump.main([str(out)]) == 0
+    assert "halt" in capsys.readouterr().out
+    assert assemble(".target tiny, cores=1\nmain: hlat\n", "-o", str(out)) == 3
+    assert capsys.readouterr().err.startswith("<stdin>:2:7: error: unknown mnemonic 'hlat'")
+    with pytest.raises(SystemExit):
+        assemble("")
+    assert "needs -o OUT.o" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tool", [ge_as, ge_objdump])

@@ -1,0 +1,153 @@
+"""`hint-cache`: how much of each load and store reaches device memory.
+
+A tensor that was touched a short while ago is in the second-level cache; what comes from device
+memory is loaded from there once, however often the tiles need it. Time then depends on the hints
+alone, never on addresses. Device memory is never charged less than each weight, input and output
+once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.npu import target as targets
+from ge.dialects.npu.axes import Axis
+from ge.dialects.npu.isa.move import MISS_ALL
+from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
+from ge.lowering.programs import programs_of
+from ge.lowering.scopes import Scope, root, scopes
+
+KEPT = 0.75
+"""The part of the cache that a tensor may count on while others pass through."""
+
+Tile = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class HintCachePass(ModulePass):
+    """Say of each load and store how much of it reaches device memory."""
+
+    name = "hint-cache"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in programs_of(op):
+            _hint(program)
+
+
+def _hint(program: ProgramOp) -> None:
+    room = int(targets.load(program.target.data).l2_bytes * KEPT)
+    kernels = {
+        k.sym_name.data: k
+        for k in program.body.block.ops
+        if isinstance(k, KernelOp) and k.dims is not None
+    }
+    cold = _cold_operands(program, room)
+    for name, kernel in kernels.items():
+        for index, arg in enumerate(kernel.body.block.args):
+            moves = [u.operation for u in arg.uses if isinstance(u.operation, MoveOp)]
+            _set(kernel, arg, moves, index in cold[name], program.cores.value.data)
+
+
+def _cold_operands(program: ProgramOp, room: int) -> dict[str, set[int]]:
+    """By kernel: the operands that some call has to fetch from, or leave in, device memory."""
+    cold: dict[str, set[int]] = defaultdict(set)
+    arena = program.arena.data[0] if program.arena else 0
+    touched: dict[TensorOp, int] = {}
+    passed = 0
+    for call in program.body.block.ops:
+        if not isinstance(call, InvokeOp):
+            continue
+        name = call.callee.root_reference.data
+        written = len(call.args) - call.outs.value.data
+        cold[name] |= set()
+        for index, value in enumerate(call.args):
+            tensor = value.owner
+            assert isinstance(tensor, TensorOp)
+            away = tensor not in touched or passed - touched[tensor] > room
+            leaves = tensor.role.data == "output" or arena > room
+            if leaves if index >= written else away:
+                cold[name].add(index)
+        passed += sum(_bytes(v) for v in dict.fromkeys(call.args))
+        for value in call.args:
+            assert isinstance(value.owner, TensorOp)
+            touched[value.owner] = passed
+    return cold
+
+
+def _bytes(value: SSAValue) -> int:
+    type_ = value.type
+    assert isinstance(type_, HbmType)
+    return prod(type_.shape) * type_.dtype.bytes
+
+
+def _set(kernel: KernelOp, arg: SSAValue, moves: Iterable[MoveOp], cold: bool, cores: int) -> None:
+    """The hint of every move of one operand."""
+    homes = {op: scope for scope in scopes(root(kernel)) for op in scope.block.ops}
+    loads = [m for m in moves if m.source is arg]
+    loaded = sum(_loaded(m, homes[m.target.owner], cores) for m in loads)
+    type_ = arg.type
+    assert isinstance(type_, HbmType)
+    distinct = prod(n for n, s in zip(type_.shape, type_.strides, strict=True) if s)
+    for move in moves:
+        if not cold:
+            miss = 0
+        elif move.source is arg:
+            miss = min(MISS_ALL, ceil(MISS_ALL * distinct / max(loaded, 1)))
+        else:
+            miss = MISS_ALL
+        if miss != MISS_ALL:
+            move.properties["miss"] = IntegerAttr(miss, i64)
+
+
+def _loaded(move: MoveOp, home: Scope, cores: int) -> int:
+    """Elements that all cores load together, remainders and borders exactly."""
+    buffer, tensor = move.target.owner, move.source.type
+    assert isinstance(buffer, BufferOp)
+    assert isinstance(tensor, HbmType)
+    tiles = _tiles(home)
+    count = 1
+    used: set[str] = set()
+    for axis, n in zip(buffer.map.data, tensor.shape, strict=True):
+        count *= _along(axis, n, tiles)
+        used |= {d for d, _ in axis.terms}
+    for dim, parts in tiles.items():
+        if dim not in used:
+            count *= len(parts)
+    return count * (cores if home.parent is None else 1)
+
+
+def _tiles(home: Scope) -> dict[str, list[Tile]]:
+    """Offset and size of every tile of each dimension, as the loops above cut them."""
+    path = home.path
+    tiles: dict[str, list[Tile]] = {d: [(0, n)] for d, n in path[0].sizes.items()}
+    for scope in path[1:]:
+        assert isinstance(scope.op, ForOp)
+        for dim, step in scope.op.steps.data:
+            tiles[dim] = [
+                (at + cut, min(step, size - cut))
+                for at, size in tiles[dim]
+                for cut in range(0, size, step)
+            ]
+    return tiles
+
+
+def _along(axis: Axis, n: int, tiles: dict[str, list[Tile]]) -> int:
+    """Places of one axis that the tiles of its dimensions load, inside the tensor."""
+    places = 0
+    for parts in product(*(tiles[d] for d, _ in axis.terms)):
+        low = high = axis.offset
+        for (_, step), (at, size) in zip(axis.terms, parts, strict=True):
+            ends = (step * at, step * (at + size - 1))
+            low, high = low + min(ends), high + max(ends)
+        places += max(0, min(high + 1, n) - max(low, 0))
+    return places
