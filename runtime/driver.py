@@ -21,6 +21,7 @@ from ge.dialects.npu.ops import ProgramOp
 from ge.dialects.npu.program import Program
 from ge.lowering.pipelines import PRECISIONS, Level, Options, passes, simplification
 from ge.lowering.programs import programs_of
+from ge.timing.areas import check_fits
 
 if TYPE_CHECKING:
     import onnx
@@ -93,12 +94,17 @@ class Compilation:
             self.lower()
 
     def program(self) -> Program:
-        """The whole way down, and the program that the assembler takes."""
+        """The whole way down, and the program that the assembler takes.
+
+        Raises DoesNotFit if its tensors are too large for the target.
+        """
         self.lower_to(Level.NPU)
         found = list(programs_of(self.module))
         if len(found) != 1:
             raise InputError(f"a module must hold one npu.program, got {len(found)}")
-        return program_of(found[0])
+        program = program_of(found[0])
+        check_fits(program, targets.load(program.target))
+        return program
 
     def fork(self, options: Options) -> Compilation:
         """The same module, to be lowered in another way."""
