@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import re
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +28,7 @@ INLINE_BYTES = 1024
 """Constants up to this size stand in the text itself."""
 
 DIGEST_CHARS = 32
+_DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_CHARS}}}").fullmatch
 ALIGN = 64
 MAX_HEADER_BYTES = 100 << 20
 
@@ -127,6 +129,8 @@ class WeightsAttr(Data[Blob]):
                     return Blob.of(memoryview(bytes.fromhex(text[2:])))
                 except ValueError:
                     parser.raise_error("an inline constant must be hex digits after '0x'")
+            if _DIGEST(text) is None:
+                parser.raise_error(f"a digest must be {DIGEST_CHARS} hexadecimal digits")
             parser.parse_punctuation(",")
             nbytes = parser.parse_integer(allow_boolean=False, allow_negative=False)
         dialect = parser.ctx.get_dialect("ge")

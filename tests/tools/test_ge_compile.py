@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 from examples.models import Net
+from ge.tools import ge_opt
 from ge.tools.ge_compile import main
 
 TINY = ["--target", "tiny"]
@@ -130,6 +131,53 @@ def test_files_that_are_no_models(tmp_path: Path, capsys: pytest.CaptureFixture[
         (tmp_path / name).write_bytes(b"\x08 not a model")
         assert main([str(tmp_path / name)]) == status
         assert message in capsys.readouterr().err
+
+
+HEAD = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+KERNEL = """%a = fused.elementwise "Relu"(%x) attributes {sources = ["r"]} {
+  ^bb0(%1: tensor<4xf32>):
+    %2 = graph.relu %1 : (tensor<4xf32>) -> tensor<4xf32>
+    fused.yield %2 : tensor<4xf32>
+} : (tensor<4xf32>) -> tensor<4xf32>
+"""
+RELU = "%b = graph.relu %a : (tensor<4xf32>) -> tensor<4xf32>\n"
+TEXTS = [
+    (
+        HEAD + KERNEL + RELU + "func.return %b : tensor<4xf32>\n}",
+        ":7:1: error: a model of level 'fused' must not hold 'graph.relu'",
+    ),
+    (
+        "func.func @main(%x: f32) -> f32 {\nfunc.return %x : f32\n}",
+        ":1:1: error: inputs and outputs must be tensors of concrete shapes, got f32",
+    ),
+    (
+        HEAD
+        + '%c = graph.constant <"abcd", 16> : tensor<4xf32>\nfunc.return %c : tensor<4xf32>\n}',
+        ": error: a digest must be 32 hexadecimal digits",
+    ),
+    ('"test.op"() : () -> ()', ": error: a module must have a function 'main' with a body"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), TEXTS)
+def test_texts_that_are_no_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(text)
+    assert main([str(path), *TINY]) == 3
+    assert message in capsys.readouterr().err
+
+
+def test_loops_are_scheduled_wholly_or_not_at_all(
+    closed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fused, half = tmp_path / "fused.mlir", tmp_path / "half.mlir"
+    assert main([*closed, "--emit", "fused", "-o", str(fused)]) == 0
+    passes = ["-p", "fused-to-npu,choose-copies"]
+    assert ge_opt.main([str(fused), *TINY, *passes, "-o", str(half)]) == 0
+    assert main([str(half), *TINY]) == 3
+    assert "kernels must be scheduled wholly or not at all" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("emit", ["graph", "fused", "npu", "asm", "obj"])
