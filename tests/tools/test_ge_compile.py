@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from examples.models import Net
-from ge.tools import ge_opt
+from ge.tools import ge_opt, ge_run
 from ge.tools.ge_compile import main
 
 TINY = ["--target", "tiny"]
@@ -53,7 +53,17 @@ def test_a_model_becomes_an_object_beside_it_with_a_report(
     assert "+memory reuse" in shown
 
 
-def test_what_stands_between_text_and_report_is_the_stream(
+def test_the_object_runs(closed: list[str], relu: Path, tmp_path: Path) -> None:
+    assert main(closed) == 0
+    x = np.arange(-16, 16, dtype=np.float32).reshape(4, 8)
+    np.save(tmp_path / "x.npy", x)
+    given = ["--input", f"x={tmp_path / 'x.npy'}", "--output-dir", str(tmp_path / "out")]
+    assert ge_run.main([str(relu.with_suffix(".o")), *given, "--check-hazards"]) == 0
+    (output,) = (tmp_path / "out").iterdir()
+    np.testing.assert_array_equal(np.load(output), np.maximum(x, 0))
+
+
+def test_reports_keep_out_of_the_way_of_text(
     closed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = ["--report", str(tmp_path / "r.json")]
