@@ -121,7 +121,7 @@ def _row_order(first: FusedOp, then: FusedOp) -> str | None:
 
 
 def _reduction(first: FusedOp, then: FusedOp) -> str | None:
-    if _both_reduce(first, then):
+    if _reduces(first) == _reduces(then):
         return ""
     return _row_order(first, then)
 
@@ -153,7 +153,7 @@ def _attention(first: FusedOp, then: FusedOp) -> str | None:
     if scores.yielded is not scores.body.block.args[0] or scores.layout is not None:
         return "the scores must come straight from their product"
     if (reason := _shared(scores, first)) is not None:
-        return reason.replace("the value between", "the scores")
+        return reason.replace("the value between", "the score tensor")
     depth, wide = shape_of(scores.ins[0])[-1], shape_of(then.ins[1])[-1]
     if max(depth, wide) > HEAD_MOST:
         return f"heads must be at most {HEAD_MOST} wide, got {max(depth, wide)}"
