@@ -54,14 +54,14 @@ class Fusion:
 
 def _shared(first: FusedOp, then: FusedOp) -> str | None:
     """A value that something else needs must be stored, so nothing is won."""
-    readers = {use.operation for use in first.out.uses}
-    if any(isinstance(r, ReturnOp) for r in readers):
+    other = next((use.operation for use in first.out.uses if use.operation is not then), None)
+    if other is None:
+        return None
+    if isinstance(other, ReturnOp):
         return "the value between is an output of the model"
-    if any(isinstance(r, ViewOp) for r in readers):
+    if isinstance(other, ViewOp):
         return "the value between is also read through a view"
-    if readers != {then}:
-        return "the value between has another reader"
-    return None
+    return "the value between has another reader"
 
 
 def _contains(kernel: FusedOp, *kinds: type[GraphOp]) -> bool:
