@@ -23,7 +23,7 @@ from ge.dialects.fused.ops import (
     YieldOp,
 )
 from ge.dialects.graph.base import GraphOp, tensor
-from ge.dialects.graph.ops import norm
+from ge.dialects.graph.ops import binary, norm
 from ge.lowering.anchors import shape_of, type_of
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import place_of
@@ -45,6 +45,13 @@ class Fusion:
     """Why two kernels of the right kinds must stay apart; None when nothing speaks against it.
     An empty answer means that they are no match at all."""
     build: Callable[[FusedOp, FusedOp, str], FusedOp] = merge
+    renames: bool = True
+    """Whether the kernel is called after the rule; it keeps its anchor's name otherwise."""
+
+    def fuse(self, first: FusedOp, then: FusedOp) -> FusedOp:
+        """The two as one kernel, in the place of `then`."""
+        anchor = then if isinstance(then, RowwiseOp) else first
+        return self.build(first, then, self.name if self.renames else anchor.kind.data)
 
     def refuses(self, first: FusedOp, then: FusedOp) -> str | None:
         """The reason against fusing, the general ones first; `` for what is no match."""
@@ -91,8 +98,10 @@ NORMS = (norm.LayerNormalizationOp, norm.RMSNormalizationOp)
 
 
 def _norm(first: FusedOp, then: FusedOp) -> str | None:
-    rows = then if isinstance(then, RowwiseOp) else first
-    if not _contains(rows, *NORMS) or _both_reduce(first, then):
+    rows, other = (then, first) if isinstance(then, RowwiseOp) else (first, then)
+    if not _contains(rows, *NORMS) or not _contains(other, binary.AddOp):
+        return ""
+    if _both_reduce(first, then):
         return ""
     return _row_order(first, then)
 
@@ -273,6 +282,7 @@ FUSIONS = (
         (ElementwiseOp, RowwiseOp),
         (RowwiseOp, ElementwiseOp),
         _reduction,
+        renames=False,
     ),
     Fusion(
         "Elementwise",
@@ -280,6 +290,7 @@ FUSIONS = (
         (ElementwiseOp, PoolOp),
         (ElementwiseOp,),
         _chain,
+        renames=False,
     ),
 )
 """In the order in which they are tried on the whole model."""

@@ -52,7 +52,7 @@ PASSES = {
     ),
     "set-precision": Pass(
         "ge.lowering.set_precision:SetPrecisionPass",
-        "Decide the element types that the model is computed in.",
+        "Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).",
     ),
     "fold-batch-norm": Pass(
         "ge.lowering.fold_batch_norm:FoldBatchNormPass",
@@ -68,7 +68,7 @@ PASSES = {
     ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
-        "Describe each kernel, choose its tiles, and build its loops; equal kernels are built once.",
+        "Describe kernels, choose their tiles, build their loops; equal ones are built once.",
     ),
     "choose-copies": Pass(
         "ge.lowering.choose_copies:ChooseCopiesPass",

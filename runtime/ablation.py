@@ -13,7 +13,7 @@ from ge.runtime.driver import Compilation
 from ge.runtime.simulator import Mode, Simulator
 from ge.runtime.stats import Stats
 
-STAGES: tuple[tuple[str, dict[str, bool]], ...] = (
+STAGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("eager", {}),
     ("+fusion", {"fuse": True}),
     ("+memory reuse", {"memory_reuse": True}),

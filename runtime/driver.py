@@ -21,6 +21,7 @@ from ge.dialects.npu.ops import ProgramOp
 from ge.dialects.npu.program import Program
 from ge.lowering.pipelines import PRECISIONS, Level, Options, passes, simplification
 from ge.lowering.programs import programs_of
+from ge.timing.areas import check_fits
 
 if TYPE_CHECKING:
     import onnx
@@ -72,12 +73,12 @@ class Compilation:
     def simplify(self) -> None:
         """Bring a model of graph operators into the form that enters the next level."""
         if self.level is Level.GRAPH:
-            self._run(simplification(self.options))
+            self.run(simplification(self.options))
             self.module.verify()
 
     def lower(self) -> None:
         """Go down one level."""
-        self._run(passes(self.level, self.options))
+        self.run(passes(self.level, self.options))
         self.level = NEXT[self.level]
         self.module.verify()
 
@@ -93,18 +94,24 @@ class Compilation:
             self.lower()
 
     def program(self) -> Program:
-        """The whole way down, and the program that the assembler takes."""
+        """The whole way down, and the program that the assembler takes.
+
+        Raises DoesNotFit if its tensors are too large for the target.
+        """
         self.lower_to(Level.NPU)
         found = list(programs_of(self.module))
         if len(found) != 1:
             raise InputError(f"a module must hold one npu.program, got {len(found)}")
-        return program_of(found[0])
+        program = program_of(found[0])
+        check_fits(program, targets.load(program.target))
+        return program
 
     def fork(self, options: Options) -> Compilation:
         """The same module, to be lowered in another way."""
         return Compilation(self.module.clone(), self.level, options, self.watch)
 
-    def _run(self, stages: Sequence[ModulePass]) -> None:
+    def run(self, stages: Sequence[ModulePass]) -> None:
+        """Run passes that leave the module at its level, and take their times."""
         for stage in stages:
             if self.watch is not None:
                 self.watch(stage.name)
@@ -160,8 +167,15 @@ def _read(source: Source) -> ModuleOp:
         return read_module(path, make_context())
     if path is not None and path.suffix in TORCH:
         raise UnsupportedError("models of PyTorch are not read yet, export to ONNX", str(path))
+    import onnx
+
     from ge.frontend.onnx_import import import_onnx
 
+    if not isinstance(model, (str, Path, onnx.ModelProto)):
+        raise UnsupportedError(
+            f"models must be files or ONNX models, got {type(model).__name__}; modules of PyTorch "
+            "are not supported yet, export them to ONNX"
+        )
     return import_onnx(model, source.shapes, source.values)
 
 

@@ -150,7 +150,7 @@ def _together(program: Program, target: Target, kernel: int, visits: Sequence[Vi
     del busy[str(Unit.S)]
     return KernelTime(
         name=program.kernels[kernel].kind,
-        source_ops=program.kernels[kernel].sources,
+        source_ops=visits[0].sources,
         start=min(v.start for v in working) if working else min(v.entered for v in visits),
         end=max(v.end for v in working or visits),
         unit_busy=busy,

@@ -39,7 +39,7 @@ def _instruction(code: Code, stats: Stats, core: int, span: Span) -> Event:
     args: Event = {"at": code.where(span.instruction), "operands": inst.operands_text()}
     if span.kernel >= 0:
         args["kernel"] = program.kernels[span.kernel].kind
-        args["source_ops"] = list(program.kernels[span.kernel].sources)
+        args["source_ops"] = list(span.sources)
     name = inst.instr.mnemonic
     return _slice(stats, name, core, span.queue, span.start, span.end, args)
 

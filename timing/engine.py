@@ -19,15 +19,18 @@ class Span(NamedTuple):
     kernel: int
     start: int
     end: int
+    sources: tuple[str, ...] = ()
 
 
 class Visit:
     """One pass of a core through a kernel."""
 
-    __slots__ = ("busy", "end", "entered", "hbm_read", "hbm_write", "kernel", "start")
+    __slots__ = ("busy", "end", "entered", "hbm_read", "hbm_write", "kernel", "sources", "start")
 
-    def __init__(self, kernel: int, entered: int) -> None:
+    def __init__(self, kernel: int, sources: tuple[str, ...], entered: int) -> None:
         self.kernel = kernel
+        self.sources = sources
+        """The model's nodes that this pass stands for."""
         self.entered = entered
         self.start = -1
         """When its first instruction started on a unit; -1 before that."""
@@ -103,7 +106,7 @@ class Clock(Listener):
         self._reached: dict[int, int] = {}
         self.busy = [0] * len(QUEUES)
         self.visits: list[Visit] = []
-        self._visit = Visit(-1, self._now)
+        self._visit = Visit(-1, (), self._now)
         self.outside = self._visit
         """What belongs to no kernel."""
         self.spans: list[Span] | None = [] if trace else None
@@ -180,11 +183,11 @@ class Clock(Listener):
     def share(self, cores: int) -> None:
         self._sharers = cores
 
-    def enter(self, kernel: int) -> None:
+    def enter(self, kernel: int, sources: tuple[str, ...]) -> None:
         if kernel < 0:
             self._visit = self.outside
             return
-        self._visit = Visit(kernel, self._scalar_time())
+        self._visit = Visit(kernel, sources, self._scalar_time())
         self.visits.append(self._visit)
 
     def halt(self) -> None:
@@ -239,4 +242,4 @@ class Clock(Listener):
         if end + cost.latency > visit.end:
             visit.end = end + cost.latency
         if self.spans is not None:
-            self.spans.append(Span(queue, step.index, visit.kernel, start, end))
+            self.spans.append(Span(queue, step.index, visit.kernel, start, end, visit.sources))

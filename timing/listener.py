@@ -70,8 +70,8 @@ class Listener:
     def share(self, cores: int) -> None:
         """From here on `cores` cores share the memory's bandwidth."""
 
-    def enter(self, kernel: int) -> None:
-        """The code of another kernel begins; -1 for code of none."""
+    def enter(self, kernel: int, sources: tuple[str, ...]) -> None:
+        """The code of another kernel begins, for these nodes of the model; -1 for code of none."""
 
     def halt(self) -> None:
         """The core's program has ended."""

@@ -138,6 +138,12 @@ class Code:
             return f"+{index}"
         return f"{self._names[found]}+{index - self._places[found]}"
 
+    def sources(self, kernel: int, call: int) -> tuple[str, ...]:
+        """The model's nodes that a run of a kernel stands for: those of its call, or its own."""
+        if kernel < 0:
+            return ()
+        return self.program.calls.get(call, self.program.kernels[kernel].sources)
+
     def text(self, index: int) -> str:
         """An instruction with its place, for messages."""
         return f"'{self.program.code[index]}' ({self.where(index)})"

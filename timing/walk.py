@@ -140,7 +140,7 @@ class Core:
         # Code called from within a kernel belongs to it: shared code names no nodes of its own.
         self._inherited = self._inherited or self.kernel >= 0
         if not self._inherited and (kernel := self.code.kernel_of[place]) >= 0:
-            self._enter(kernel)
+            self._enter(kernel, self.place - 1)
         self.place = place
 
     def leave(self) -> None:
@@ -182,10 +182,11 @@ class Core:
             if kernel != self.kernel:
                 self._enter(kernel)
 
-    def _enter(self, kernel: int) -> None:
+    def _enter(self, kernel: int, call: int = -1) -> None:
         self.kernel = kernel
+        sources = self.code.sources(kernel, call)
         for listener in self.listeners:
-            listener.enter(kernel)
+            listener.enter(kernel, sources)
 
     # Queues and flags.
 

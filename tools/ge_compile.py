@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import InputError
-from ge.tools.console import run_tool, write_output
+from ge.lowering.pipelines import PRECISIONS
+from ge.tools.console import run_tool, tool_parser, write_output
 
 if TYPE_CHECKING:
     from ge.lowering.pipelines import Options
@@ -32,11 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ge-compile",
-        description="Compile a model for an NPU: .onnx, or .mlir of any level.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = tool_parser(
+        "ge-compile", "Compile a model for an NPU: .onnx, or .mlir of any level.", EXAMPLE
     )
     add = parser.add_argument
     add("model", metavar="MODEL", type=Path, help="the model")
@@ -71,7 +69,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         type=_numbers,
         help="make an input a constant",
     )
-    add("--precision", default="origin", help="origin (default), fp32, fp16, bf16 or mixed")
+    add("--precision", choices=PRECISIONS, default="origin", help="default: the model's own types")
     add("--target", default="ascend910b1", metavar="NAME|FILE.toml", help="the machine")
     add("--cores", type=_count, default=0, metavar="N", help="default: all that the target has")
 

@@ -12,8 +12,19 @@ from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, DimKind, Matrix, Operand, Vector
 from ge.lowering.kernels.tiling import Pairs, Tiling
 
+Chunks = tuple[tuple[int, tuple[str, int]], ...]
+
+ACC_BYTES = 4
 UB_SHARE = 0.9
 """How much of the vector memory a first guess may fill: sizes are rounded up later."""
+DEPTHS = (256, 128, 64, 32, 16)
+"""Steps of a sum in the small memories; the largest that fits twice has the fewest steps."""
+BLOCK_CYCLES = 400
+"""What a block costs that nothing hides: the first loads and the last store."""
+AHEAD = 4
+"""Tiles a core should have of a kernel of the vector unit: loads then run ahead of the work."""
+SHORT_BYTES = 16384
+"""Transfers below this do not reach the full rate."""
 EXTENTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 48, 56, 64, 96, 112, 128, 160, 192, 256, 384, 512)
 
 
@@ -37,23 +48,31 @@ def _fill(extents: Mapping[str, int], dims: tuple[str, ...], most: int) -> Pairs
 
 
 def _vectors(d: Description, target: Target) -> Iterator[Tiling]:
-    """Halve a tile that fills the vector memory until it is small enough, but use all cores."""
+    """Tiles from large to small: several a core, so that loads run ahead, but none too short."""
     parallel = d.dims_with(DimKind.PARALLEL)
+    held = {x for _, value in d.values for x in value.dims}
+    whole = prod(d.extents[w] for w in d.dims_with(DimKind.WHOLE) if w in held)
     total = prod(d.extents[p] for p in parallel)
-    per_core = max(1, -(-total // target.cores))
-    elements = target.bytes_of[Space.UB] // 4
+    per_core = -(-total // target.cores)
+    most = target.bytes_of[Space.UB] // 8 // whole
+    short = max(1, SHORT_BYTES // 4 // whole)
+    elements = max(1, min(most, max(-(-per_core // AHEAD), short)))
     while elements:
-        yield Tiling(_balanced(d.extents, parallel, min(elements, max(per_core, 1)), target.cores))
+        yield Tiling(_balanced(d.extents, parallel, min(elements, per_core), target.cores))
         elements //= 2
 
 
 def _balanced(extents: Mapping[str, int], dims: tuple[str, ...], most: int, cores: int) -> Pairs:
-    """A tile of at most `most` elements; its outermost cut dimension is cut evenly."""
+    """A tile of at most `most` elements, cut so that the last wave of cores is full too."""
     tile = dict(_fill(extents, dims, most))
-    for dim in dims:
-        if 1 < tile[dim] < extents[dim]:
-            pieces = -(-extents[dim] // tile[dim])
-            tile[dim] = -(-extents[dim] // pieces)
+    cut = next((d for d in reversed(dims) if tile[d] < extents[d]), None)
+    if cut is None:
+        return tuple(tile.items())
+    others = prod(-(-extents[d] // tile[d]) for d in dims if d != cut)
+    pieces = -(-extents[cut] // tile[cut])
+    waves = -(-others * pieces // cores)
+    pieces = max(pieces, min(extents[cut], waves * cores // others))
+    tile[cut] = -(-extents[cut] // pieces)
     return tuple(tile.items())
 
 
@@ -88,10 +107,11 @@ def _products(d: Description, target: Target) -> Iterator[Tiling]:
     ranked: list[tuple[float, int, Tiling]] = []
     for rows, columns in product(_tiles(d, p.rows), _tiles(d, p.columns)):
         block = {**dict.fromkeys(p.batch, 1), **dict(rows), **dict(columns)}
-        for depth in (16, 32, 64, 128, 256):
+        for depth in DEPTHS:
             choice = _nested(d, p, block, depth, target)
             if choice is not None:
                 ranked.append((choice[0], len(ranked), choice[1]))
+                break
     ranked.sort(key=lambda r: r[:2])
     for _, _, tiling in ranked:
         yield tiling
@@ -149,10 +169,20 @@ def _nested(
         tuple(block.items()),
         nests=((p.statement.out, nest),),
         loads=((p.left.name, loads_at), (p.right.name, loads_at)),
-        chunks=_chunks(d, p, block, target),
-        final_stage=0,
+        chunks=(chunks := _chunks(d, p, block, target)),
+        final_stage=_epilogue_stage(d, m * n, block, chunks, target),
     )
     return _bound(d, p, block, (m, n, k, total), {**sizes, **large}, target), tiling
+
+
+def _epilogue_stage(
+    d: Description, elements: int, block: dict[str, int], chunks: Chunks, target: Target
+) -> int:
+    """1 where the epilogue runs a block behind: it would fill the vector unit's queue."""
+    twice = 2 * elements * ACC_BYTES <= target.bytes_of[Space.L0C]
+    parts = max((-(-block[dim] // n) for _, (dim, n) in chunks), default=1)
+    entries = parts * sum(len(v.steps) for v in d.final)
+    return int(twice and entries > target.queue_depth // 2)
 
 
 def _count(over: tuple[str, ...], extents: Mapping[str, int], large: Mapping[str, int]) -> int:
@@ -175,9 +205,7 @@ def _box(operand: Operand, sizes: Mapping[str, int]) -> int:
     return prod(axis.extent(dict(sizes)) for axis in operand.axes)
 
 
-def _chunks(
-    d: Description, p: _Product, block: dict[str, int], target: Target
-) -> tuple[tuple[int, tuple[str, int]], ...]:
+def _chunks(d: Description, p: _Product, block: dict[str, int], target: Target) -> Chunks:
     """Cut the epilogue's tile along its rows so that two copies of everything fit."""
     if not d.final:
         return ()
@@ -224,7 +252,9 @@ def _bound(
     shared = moved * min(blocks, target.cores) / target.bytes_per_cycle("l2_read")
     out = m * n * 4 / target.rate("l0c_ub", "").bytes_per_cycle + 35
     vector = sum(len(v.steps) for v in d.final) * m * n / 64 / target.vector_units * 1.5
-    return waves * (max(busy_m, busy_1, busy_2, shared, out, vector) + 400)
+    # With one copy of the accumulators the next product waits for this one's epilogue.
+    alone = max(out, vector) if 2 * m * n * 4 > target.bytes_of[Space.L0C] else 0.0
+    return waves * (max(busy_m + alone, busy_1, busy_2, shared, out, vector) + BLOCK_CYCLES)
 
 
 def _attention(d: Description, target: Target) -> Iterator[Tiling]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from math import prod
 
 from ge.dialects.dtypes import DType
@@ -116,7 +117,7 @@ class Description:
     carried: tuple[str, ...] = ()
     """Values that live across the iterations of the sequential dimension."""
 
-    @property
+    @cached_property
     def extents(self) -> dict[str, int]:
         return {d.name: d.extent for d in self.dims}
 

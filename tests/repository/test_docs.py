@@ -11,8 +11,6 @@ import pytest
 
 from tests.repository.files import FOLDERS, ROOT
 
-TOOLS = ("ge-compile", "ge-opt", "ge-as", "ge-objdump", "ge-run")
-
 USE = '''
 from io import StringIO
 
@@ -111,11 +109,6 @@ def test_one_row_is_a_working_instruction(copy_with_vhypot: Path) -> None:
     )
     assert table.returncode == 0, table.stdout
     assert "2 passed" in table.stdout
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_the_readme_shows_every_tool(tool: str) -> None:
-    assert f"\n{tool} " in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_links_between_pages_lead_somewhere() -> None:

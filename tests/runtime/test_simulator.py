@@ -101,6 +101,16 @@ def test_shared_code_belongs_to_the_kernel_that_calls_it() -> None:
     assert [(k.name, k.source_ops) for k in kernels] == [("A", ("/a",)), ("B", ("/b",))]
 
 
+def test_a_call_says_which_nodes_it_stands_for() -> None:
+    text = DOUBLE.replace(" call k0\n halt", ' .source "/again", "/more"\n call k0\n halt')
+    result = simulate(parse_asm(text), {"x": X}, trace=True)
+    kernels = [k.source_ops for k in result.stats.kernels]
+    assert kernels == [("/double",), ("/again", "/more")]
+    assert result.trace is not None
+    loads = [e for e in result.trace["traceEvents"] if e["name"] == "ld.ub" and e["pid"] == 0]
+    assert [e["args"]["source_ops"] for e in loads] == [["/double"], ["/again", "/more"]]
+
+
 def test_a_trace_has_units_and_kernels() -> None:
     trace = simulate(double(), {"x": X}, trace=True).trace
     assert trace is not None
