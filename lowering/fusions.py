@@ -61,14 +61,14 @@ class Fusion:
 
 def _shared(first: FusedOp, then: FusedOp) -> str | None:
     """A value that something else needs must be stored, so nothing is won."""
-    readers = {use.operation for use in first.out.uses}
-    if any(isinstance(r, ReturnOp) for r in readers):
+    other = next((use.operation for use in first.out.uses if use.operation is not then), None)
+    if other is None:
+        return None
+    if isinstance(other, ReturnOp):
         return "the value between is an output of the model"
-    if any(isinstance(r, ViewOp) for r in readers):
+    if isinstance(other, ViewOp):
         return "the value between is also read through a view"
-    if readers != {then}:
-        return "the value between has another reader"
-    return None
+    return "the value between has another reader"
 
 
 def _contains(kernel: FusedOp, *kinds: type[GraphOp]) -> bool:
@@ -130,7 +130,7 @@ def _row_order(first: FusedOp, then: FusedOp) -> str | None:
 
 
 def _reduction(first: FusedOp, then: FusedOp) -> str | None:
-    if _both_reduce(first, then):
+    if _reduces(first) == _reduces(then):
         return ""
     return _row_order(first, then)
 
@@ -162,7 +162,7 @@ def _attention(first: FusedOp, then: FusedOp) -> str | None:
     if scores.yielded is not scores.body.block.args[0] or scores.layout is not None:
         return "the scores must come straight from their product"
     if (reason := _shared(scores, first)) is not None:
-        return reason.replace("the value between", "the scores")
+        return reason.replace("the value between", "the score tensor")
     depth, wide = shape_of(scores.ins[0])[-1], shape_of(then.ins[1])[-1]
     if max(depth, wide) > HEAD_MOST:
         return f"heads must be at most {HEAD_MOST} wide, got {max(depth, wide)}"

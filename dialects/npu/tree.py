@@ -57,7 +57,11 @@ class MapAttr(Data[Axes]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Axes:
         with parser.in_angle_brackets():
-            return axes(parser.parse_str_literal())
+            start = parser.pos
+            try:
+                return axes(parser.parse_str_literal())
+            except ValueError as e:
+                parser.raise_error(str(e), start, parser.pos)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
