@@ -65,8 +65,9 @@ def _timed(run: Callable[[], object]) -> float:
 
 def grow(*counts: str) -> str:
     """Seconds an operator, of compiling chains with `counts` operators."""
-    import ge
     from chains import chain
+
+    import ge
 
     ge.compile(chain(100))
     each = []
