@@ -71,7 +71,8 @@ def _simulating(model: Path) -> Iterator[Figure]:
 
 def _growing() -> Iterator[Figure]:
     """Compile time of an operator: it must not grow with their number."""
-    each = dict(zip(COUNTS, map(float, run(TIMED, "grow", *map(str, COUNTS)).output.split())))
+    seconds_of = map(float, run(TIMED, "grow", *map(str, COUNTS)).output.split())
+    each = dict(zip(COUNTS, seconds_of, strict=True))
     for count, seconds in each.items():
         yield Figure(f"compile, {count:,} operators, one", seconds * 1e3, "ms")
     yield Figure("  slowest to fastest", max(each.values()) / min(each.values()), "", 1.5)
