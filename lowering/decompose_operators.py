@@ -66,7 +66,7 @@ def _numpy(value: SSAValue) -> np.dtype[np.generic]:
 
 
 def _repeat(here: Here, x: SSAValue, before: Shape, behind: Shape) -> SSAValue:
-    """x with each dim i repeated: `before[i]` times as a whole, `behind[i]` times each element."""
+    """X with each dim i repeated: `before[i]` times as a whole, `behind[i]` times each element."""
     shape = shape_of(x)
     rows = list(zip(before, shape, behind, strict=True))
     apart = tuple(chain.from_iterable((1, n, 1) for _, n, _ in rows))

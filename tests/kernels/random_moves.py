@@ -78,7 +78,9 @@ def repeated(net: RandomNet) -> onnx.ModelProto:
 @family
 def resized(net: RandomNet) -> onnx.ModelProto:
     """Nearest by whole and by other factors, linear; up and down."""
-    x = net.input(net.size(2), net.size(5), int(net.rng.integers(2, 9)), int(net.rng.integers(2, 9)))
+    x = net.input(
+        net.size(2), net.size(5), int(net.rng.integers(2, 9)), int(net.rng.integers(2, 9))
+    )
     mode = net.pick(("nearest", "nearest", "linear"))
     factors = (1.0, 2.0, 3.0, 1.5, 0.5)
     scales = np.asarray([1, 1, net.pick(factors), net.pick(factors)], np.float32)
