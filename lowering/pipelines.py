@@ -170,17 +170,21 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
         return [*fold, *kernels, *([make_pass("fuse-kernels")] if options.fuse else [])]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
-        overlap = options.pipeline
-        return [
-            make_pass("fused-to-npu", **machine, overlap=overlap),
-            make_pass("choose-copies"),
-            make_pass("allocate-buffers"),
-            make_pass("insert-sync", overlap=overlap),
-            make_pass("plan-arena", reuse=options.memory_reuse),
-            make_pass("hint-cache"),
-            make_pass("emit-instructions"),
-        ]
+        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
+        return [tree, *scheduling(options)]
     return []
+
+
+def scheduling(options: Options) -> list[ModulePass]:
+    """What makes instructions of kernels that are loops."""
+    return [
+        make_pass("choose-copies"),
+        make_pass("allocate-buffers"),
+        make_pass("insert-sync", overlap=options.pipeline),
+        make_pass("plan-arena", reuse=options.memory_reuse),
+        make_pass("hint-cache"),
+        make_pass("emit-instructions"),
+    ]
 
 
 def simplification(options: Options) -> list[ModulePass]:

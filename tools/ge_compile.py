@@ -124,13 +124,16 @@ def _count(text: str) -> int:
 
 def _compile(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
-    from ge.runtime.driver import Source, begin
+    from ge.runtime.driver import begin
+    from ge.runtime.source import Source
 
     source = Source(args.model, _once(args.shape, "shape"), _once(args.value, "value"))
     compilation = begin(source, _options(args), _progress())
     level = compilation.level.value
     stages = compilation.fork(compilation.options) if args.ablation else None
     _lower(compilation, args)
+    if compilation.watch is not None:
+        compilation.watch("")
     if args.report or args.emit == "obj" or stages:
         _report(compilation, stages, level, args)
 

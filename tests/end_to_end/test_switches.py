@@ -13,7 +13,8 @@ import ge
 from ge.lowering.pipelines import Options
 from ge.runtime.ablation import STAGES, ablation
 from ge.runtime.compiled import CompiledModel
-from ge.runtime.driver import Source, begin
+from ge.runtime.driver import begin
+from ge.runtime.source import Source
 from tests import onnx_oracle
 
 OFF: dict[str, Any] = dict.fromkeys(

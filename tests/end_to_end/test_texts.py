@@ -11,7 +11,7 @@ import pytest
 
 import ge
 from ge.codegen.objects import write_object
-from ge.tools import ge_as
+from ge.tools import ge_as, ge_opt
 from ge.tools.ge_compile import main
 
 TINY = ["--target", "tiny"]
@@ -30,6 +30,11 @@ def test_the_text_of_every_level_gives_the_same_object(model: Path, tmp_path: Pa
         text = temps / f"{model.stem}.{level}.mlir"
         assert main([str(text), *TINY, "-o", str(tmp_path / "again.o")]) == 0
         assert (tmp_path / "again.o").read_bytes() == whole.read_bytes(), level
+    tree = temps / "tree.mlir"
+    fused = str(temps / f"{model.stem}.fused.mlir")
+    assert ge_opt.main([fused, *TINY, "-p", "fused-to-npu", "-o", str(tree)]) == 0
+    assert main([str(tree), *TINY, "-o", str(tmp_path / "again.o")]) == 0
+    assert (tmp_path / "again.o").read_bytes() == whole.read_bytes(), "tree"
     assembly = temps / f"{model.stem}.s"
     assert ge_as.main([str(assembly), "-o", str(tmp_path / "again.o")]) == 0
     assert (tmp_path / "again.o").read_bytes() == whole.read_bytes()

@@ -12,6 +12,7 @@ import onnx
 import pytest
 
 from examples.models import Net
+from ge.tools import ge_opt, ge_run
 from ge.tools.ge_compile import main
 
 TINY = ["--target", "tiny"]
@@ -52,7 +53,17 @@ def test_a_model_becomes_an_object_beside_it_with_a_report(
     assert "+memory reuse" in shown
 
 
-def test_what_stands_between_text_and_report_is_the_stream(
+def test_the_object_runs(closed: list[str], relu: Path, tmp_path: Path) -> None:
+    assert main(closed) == 0
+    x = np.arange(-16, 16, dtype=np.float32).reshape(4, 8)
+    np.save(tmp_path / "x.npy", x)
+    given = ["--input", f"x={tmp_path / 'x.npy'}", "--output-dir", str(tmp_path / "out")]
+    assert ge_run.main([str(relu.with_suffix(".o")), *given, "--check-hazards"]) == 0
+    (output,) = (tmp_path / "out").iterdir()
+    np.testing.assert_array_equal(np.load(output), np.maximum(x, 0))
+
+
+def test_reports_keep_out_of_the_way_of_text(
     closed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = ["--report", str(tmp_path / "r.json")]
@@ -130,6 +141,53 @@ def test_files_that_are_no_models(tmp_path: Path, capsys: pytest.CaptureFixture[
         (tmp_path / name).write_bytes(b"\x08 not a model")
         assert main([str(tmp_path / name)]) == status
         assert message in capsys.readouterr().err
+
+
+HEAD = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+KERNEL = """%a = fused.elementwise "Relu"(%x) attributes {sources = ["r"]} {
+  ^bb0(%1: tensor<4xf32>):
+    %2 = graph.relu %1 : (tensor<4xf32>) -> tensor<4xf32>
+    fused.yield %2 : tensor<4xf32>
+} : (tensor<4xf32>) -> tensor<4xf32>
+"""
+RELU = "%b = graph.relu %a : (tensor<4xf32>) -> tensor<4xf32>\n"
+TEXTS = [
+    (
+        HEAD + KERNEL + RELU + "func.return %b : tensor<4xf32>\n}",
+        ":7:1: error: a model of level 'fused' must not hold 'graph.relu'",
+    ),
+    (
+        "func.func @main(%x: f32) -> f32 {\nfunc.return %x : f32\n}",
+        ":1:1: error: inputs and outputs must be tensors of concrete shapes, got f32",
+    ),
+    (
+        HEAD
+        + '%c = graph.constant <"abcd", 16> : tensor<4xf32>\nfunc.return %c : tensor<4xf32>\n}',
+        ": error: a digest must be 32 hexadecimal digits",
+    ),
+    ('"test.op"() : () -> ()', ": error: a module must have a function 'main' with a body"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), TEXTS)
+def test_texts_that_are_no_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(text)
+    assert main([str(path), *TINY]) == 3
+    assert message in capsys.readouterr().err
+
+
+def test_loops_are_scheduled_wholly_or_not_at_all(
+    closed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fused, half = tmp_path / "fused.mlir", tmp_path / "half.mlir"
+    assert main([*closed, "--emit", "fused", "-o", str(fused)]) == 0
+    passes = ["-p", "fused-to-npu,choose-copies"]
+    assert ge_opt.main([str(fused), *TINY, *passes, "-o", str(half)]) == 0
+    assert main([str(half), *TINY]) == 3
+    assert "kernels must be scheduled wholly or not at all" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("emit", ["graph", "fused", "npu", "asm", "obj"])
