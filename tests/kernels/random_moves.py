@@ -119,7 +119,12 @@ def conv_transpose(net: RandomNet) -> onnx.ModelProto:
     extra = [int(net.rng.integers(0, s)) for s in strides]
     weights = net.normal(channels, many, *kernel, scale=0.3)
     bias = [net.normal(group * many)] if net.chance() else []
-    how = {"strides": strides, "pads": pads, "output_padding": extra, "group": group}
+    how: dict[str, Any] = {
+        "strides": strides,
+        "pads": pads,
+        "output_padding": extra,
+        "group": group,
+    }
     value = net("ConvTranspose", net.input(net.size(2), channels, *side), weights, *bias, **how)
     return net.finished(net("Relu", value) if net.chance() else value)
 
