@@ -133,7 +133,7 @@ class _Builder:
     def hoist(self, scope: Scope, operand: Operand) -> tuple[Scope, Operation | None]:
         """The outermost loop inside which the operand's region is the same, and what it holds."""
         below: Operation | None = None
-        dims = set(operand.dims)
+        dims = set(operand.depends)
         while scope.parent and not dims & scope.steps.keys():
             if (operand.name, scope.label) in self.tiling.pinned:
                 break
@@ -153,6 +153,8 @@ class _Builder:
                 f"{operand.name}_{space}", operand.axes, space, operand.dtype, home
             )
             move = _move(self.args[operand.name], buffer.result, operand.axes, operand.pad)
+            if (indexed := operand.indexed) is not None:
+                move = move.at_index(self.args[indexed.by], *indexed[1:])
             self.put(home, move, stage, before)
             self.loads[key] = buffer
         return self.loads[key]

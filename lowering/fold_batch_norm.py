@@ -8,13 +8,13 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
 from ge.dialects.graph.base import ConstantOp, constant_of
 from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.conv import ConvOp
 from ge.dialects.graph.ops.norm import BatchNormalizationOp
 from ge.lowering.anchors import folded_batch_norm
+from ge.lowering.rewriting import drop_unread
 
 FOLDED = "batch_norms_folded"
 
@@ -62,6 +62,6 @@ def _fold(norm: BatchNormalizationOp) -> bool:
     assert block is not None
     block.insert_ops_before([*new, merged], norm)
     norm.results[0].replace_all_uses_with(merged.results[0])
-    Rewriter.erase_op(norm)
-    Rewriter.erase_op(conv)
+    # With them go the constants that are folded, or every text would carry those too.
+    drop_unread(norm)
     return True

@@ -60,7 +60,7 @@ def _joined(fusion: Fusion, then: FusedOp, hits: Counter[str], misses: list[str]
         reason = fusion.refuses(first, then)
         if reason is None:
             hits[fusion.name] += 1
-            return fusion.build(first, then, fusion.name)
+            return fusion.fuse(first, then)
         if reason:
             misses.append(f"{fusion.name} at {_node(first)} and {_node(then)}: {reason}")
     return None

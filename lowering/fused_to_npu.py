@@ -29,7 +29,7 @@ from ge.lowering.place_kernel import place
 
 @dataclass(frozen=True)
 class FusedToNpuPass(ModulePass):
-    """Describe each kernel, choose its tiles, and build its loops; equal kernels are built once."""
+    """Describe kernels, choose their tiles, build their loops; equal ones are built once."""
 
     name = "fused-to-npu"
     target: str = DEFAULT

@@ -16,6 +16,7 @@ from ge.dialects.fused.ops import (
     Conv2DOp,
     ElementwiseOp,
     FusedOp,
+    GatherOp,
     MatMulOp,
     PoolOp,
     RowwiseOp,
@@ -23,7 +24,7 @@ from ge.dialects.fused.ops import (
     YieldOp,
 )
 from ge.dialects.graph.base import GraphOp, tensor
-from ge.dialects.graph.ops import norm
+from ge.dialects.graph.ops import binary, norm
 from ge.lowering.anchors import shape_of, type_of
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import place_of
@@ -45,6 +46,13 @@ class Fusion:
     """Why two kernels of the right kinds must stay apart; None when nothing speaks against it.
     An empty answer means that they are no match at all."""
     build: Callable[[FusedOp, FusedOp, str], FusedOp] = merge
+    renames: bool = True
+    """Whether the kernel is called after the rule; it keeps its anchor's name otherwise."""
+
+    def fuse(self, first: FusedOp, then: FusedOp) -> FusedOp:
+        """The two as one kernel, in the place of `then`."""
+        anchor = then if isinstance(then, RowwiseOp) else first
+        return self.build(first, then, self.name if self.renames else anchor.kind.data)
 
     def refuses(self, first: FusedOp, then: FusedOp) -> str | None:
         """The reason against fusing, the general ones first; `` for what is no match."""
@@ -54,14 +62,14 @@ class Fusion:
 
 def _shared(first: FusedOp, then: FusedOp) -> str | None:
     """A value that something else needs must be stored, so nothing is won."""
-    readers = {use.operation for use in first.out.uses}
-    if any(isinstance(r, ReturnOp) for r in readers):
+    other = next((use.operation for use in first.out.uses if use.operation is not then), None)
+    if other is None:
+        return None
+    if isinstance(other, ReturnOp):
         return "the value between is an output of the model"
-    if any(isinstance(r, ViewOp) for r in readers):
+    if isinstance(other, ViewOp):
         return "the value between is also read through a view"
-    if readers != {then}:
-        return "the value between has another reader"
-    return None
+    return "the value between has another reader"
 
 
 def _contains(kernel: FusedOp, *kinds: type[GraphOp]) -> bool:
@@ -91,8 +99,10 @@ NORMS = (norm.LayerNormalizationOp, norm.RMSNormalizationOp)
 
 
 def _norm(first: FusedOp, then: FusedOp) -> str | None:
-    rows = then if isinstance(then, RowwiseOp) else first
-    if not _contains(rows, *NORMS) or _both_reduce(first, then):
+    rows, other = (then, first) if isinstance(then, RowwiseOp) else (first, then)
+    if not _contains(rows, *NORMS) or not _contains(other, binary.AddOp):
+        return ""
+    if _both_reduce(first, then):
         return ""
     return _row_order(first, then)
 
@@ -121,7 +131,7 @@ def _row_order(first: FusedOp, then: FusedOp) -> str | None:
 
 
 def _reduction(first: FusedOp, then: FusedOp) -> str | None:
-    if _both_reduce(first, then):
+    if _reduces(first) == _reduces(then):
         return ""
     return _row_order(first, then)
 
@@ -153,7 +163,7 @@ def _attention(first: FusedOp, then: FusedOp) -> str | None:
     if scores.yielded is not scores.body.block.args[0] or scores.layout is not None:
         return "the scores must come straight from their product"
     if (reason := _shared(scores, first)) is not None:
-        return reason.replace("the value between", "the scores")
+        return reason.replace("the value between", "the score tensor")
     depth, wide = shape_of(scores.ins[0])[-1], shape_of(then.ins[1])[-1]
     if max(depth, wide) > HEAD_MOST:
         return f"heads must be at most {HEAD_MOST} wide, got {max(depth, wide)}"
@@ -273,13 +283,15 @@ FUSIONS = (
         (ElementwiseOp, RowwiseOp),
         (RowwiseOp, ElementwiseOp),
         _reduction,
+        renames=False,
     ),
     Fusion(
         "Elementwise",
-        "Elementwise kernels in a chain are one, also behind a pool.",
-        (ElementwiseOp, PoolOp),
+        "Elementwise kernels in a chain are one, also behind a pool or a gather.",
+        (ElementwiseOp, PoolOp, GatherOp),
         (ElementwiseOp,),
         _chain,
+        renames=False,
     ),
 )
 """In the order in which they are tried on the whole model."""

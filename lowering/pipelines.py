@@ -52,7 +52,11 @@ PASSES = {
     ),
     "set-precision": Pass(
         "ge.lowering.set_precision:SetPrecisionPass",
-        "Decide the element types that the model is computed in.",
+        "Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).",
+    ),
+    "decompose-operators": Pass(
+        "ge.lowering.decompose_operators:DecomposeOperatorsPass",
+        "Write operators that have no kernel as several that have one.",
     ),
     "fold-batch-norm": Pass(
         "ge.lowering.fold_batch_norm:FoldBatchNormPass",
@@ -68,7 +72,7 @@ PASSES = {
     ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
-        "Describe each kernel, choose its tiles, and build its loops; equal kernels are built once.",
+        "Describe kernels, choose their tiles, build their loops; equal ones are built once.",
     ),
     "choose-copies": Pass(
         "ge.lowering.choose_copies:ChooseCopiesPass",
@@ -162,21 +166,25 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     """
     if level is Level.GRAPH:
         fold = [make_pass("fold-batch-norm")] if options.fuse else []
-        kernels = [make_pass("graph-to-fused")]
+        kernels = [make_pass("decompose-operators"), make_pass("graph-to-fused")]
         return [*fold, *kernels, *([make_pass("fuse-kernels")] if options.fuse else [])]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
-        overlap = options.pipeline
-        return [
-            make_pass("fused-to-npu", **machine, overlap=overlap),
-            make_pass("choose-copies"),
-            make_pass("allocate-buffers"),
-            make_pass("insert-sync", overlap=overlap),
-            make_pass("plan-arena", reuse=options.memory_reuse),
-            make_pass("hint-cache"),
-            make_pass("emit-instructions"),
-        ]
+        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
+        return [tree, *scheduling(options)]
     return []
+
+
+def scheduling(options: Options) -> list[ModulePass]:
+    """What makes instructions of kernels that are loops."""
+    return [
+        make_pass("choose-copies"),
+        make_pass("allocate-buffers"),
+        make_pass("insert-sync", overlap=options.pipeline),
+        make_pass("plan-arena", reuse=options.memory_reuse),
+        make_pass("hint-cache"),
+        make_pass("emit-instructions"),
+    ]
 
 
 def simplification(options: Options) -> list[ModulePass]:

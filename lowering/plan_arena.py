@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
@@ -41,19 +44,51 @@ def lower_bound(lives: Sequence[Life]) -> int:
     return most
 
 
+class _Placed:
+    """Lives that have a place; those that meet another are found without looking at all."""
+
+    def __init__(self, moments: int) -> None:
+        self.leaves = 1 << moments.bit_length()
+        self.nodes: dict[int, list[int]] = defaultdict(list)
+        """A tree over the moments: a life stands in the few nodes that make up its span."""
+        self.starts: list[tuple[int, int]] = []
+
+    def add(self, number: int, life: Life) -> None:
+        insort(self.starts, (life.first, number))
+        low, high = life.first + self.leaves, life.last + 1 + self.leaves
+        while low < high:
+            if low & 1:
+                self.nodes[low].append(number)
+                low += 1
+            if high & 1:
+                high -= 1
+                self.nodes[high].append(number)
+            low, high = low >> 1, high >> 1
+
+    def meeting(self, life: Life) -> Iterator[int]:
+        """Those alive when it begins, then those that begin while it is alive."""
+        node = life.first + self.leaves
+        while node:
+            yield from self.nodes.get(node, ())
+            node >>= 1
+        begin = bisect_left(self.starts, (life.first + 1, 0))
+        end = bisect_left(self.starts, (life.last + 1, 0))
+        yield from (number for _, number in self.starts[begin:end])
+
+
 def first_fit(lives: Sequence[Life], order: Sequence[int]) -> list[int]:
     """An address for each life, given out in `order`, each at the lowest place that is free."""
     places = [0] * len(lives)
-    done: list[int] = []
+    done = _Placed(max(x.last for x in lives) + 1)
     for i in order:
-        taken = sorted((places[j], lives[j].bytes) for j in done if lives[i].meets(lives[j]))
+        taken = sorted((places[j], lives[j].bytes) for j in done.meeting(lives[i]))
         at = 0
         for start, size in taken:
             if at + lives[i].bytes <= start:
                 break
             at = max(at, start + size)
         places[i] = at
-        done.append(i)
+        done.add(i, lives[i])
     return places
 
 
@@ -135,7 +170,7 @@ class PlanArenaPass(ModulePass):
             elif self.reuse:
                 places = plan(lives)
             else:
-                places = [sum(x.bytes for x in lives[:i]) for i in range(len(lives))]
+                places = list(accumulate((x.bytes for x in lives[:-1]), initial=0))
             for tensor, place in zip(tensors, places, strict=True):
                 tensor.properties["address"] = IntegerAttr(place, i64)
             used = height(lives, places)

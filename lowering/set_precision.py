@@ -40,8 +40,7 @@ WIDE: tuple[type[GraphOp], ...] = (
 
 @dataclass(frozen=True)
 class SetPrecisionPass(ModulePass):
-    """
-    Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).
+    """Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).
 
     In `mixed` f32 is kept for softmax, norms, reductions, exponentials, and additions of two
     computed tensors (the residual stream). Inputs and outputs keep their declared types.

@@ -12,6 +12,7 @@ from ge.lowering.fold_batch_norm import FOLDED
 from ge.lowering.fuse_kernels import HITS, MISSES
 from ge.runtime.driver import Compilation, PassTime
 
+SHOWN_MISSES = 5
 FOLDING_RULE = "Conv2DBatchNorm"
 """The fusion to which a folded batch norm counts."""
 
@@ -55,7 +56,9 @@ class CompileReport:
         )
         fired = [f"{name} {count}" for name, count in self.hits.items() if count]
         yield f"fusions: {', '.join(fired) or 'none'}"
-        yield from (f"not fused: {miss}" for miss in self.misses)
+        yield from (f"not fused: {miss}" for miss in self.misses[:SHOWN_MISSES])
+        if len(self.misses) > SHOWN_MISSES:
+            yield f"not fused: {len(self.misses) - SHOWN_MISSES} more, see --report"
         if self.ai_cpu:
             yield f"on the host: {', '.join(self.ai_cpu)}"
 

@@ -17,8 +17,9 @@ from ge.dialects.npu.target import DEFAULT
 from ge.dialects.weights_file import WeightsFile
 from ge.lowering.pipelines import Options
 from ge.runtime.compile_report import CompileReport, report_of
-from ge.runtime.driver import Compilation, Source, begin, few_collections
+from ge.runtime.driver import Compilation, begin, few_collections
 from ge.runtime.simulator import Mode, Simulator
+from ge.runtime.source import Source
 from ge.runtime.stats import Stats
 
 if TYPE_CHECKING:

@@ -1,29 +1,29 @@
-"""The way of a model down the levels: read, simplified, lowered level by level, made a program."""
+"""The way of a model down the levels: prepared, lowered level by level, made a program."""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.codegen.from_npu import program_of
-from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean
-from ge.dialects.graph.module import main_of
-from ge.dialects.module_text import make_context, read_module
+from ge.dialects.diagnostics import InputError, did_you_mean
+from ge.dialects.module_text import make_context
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.ops import ProgramOp
 from ge.dialects.npu.program import Program
-from ge.lowering.pipelines import PRECISIONS, Level, Options, passes, simplification
-from ge.lowering.programs import programs_of
+from ge.dialects.npu.tree import BufferOp
+from ge.lowering.pipelines import PRECISIONS, Level, Options, passes, scheduling, simplification
+from ge.lowering.programs import kernels_of, programs_of
+from ge.runtime.source import Source
+from ge.timing.areas import check_fits
 
 if TYPE_CHECKING:
-    import onnx
     from xdsl.passes import ModulePass
 
 Watch = Callable[[str], None]
@@ -41,21 +41,6 @@ class PassTime(NamedTuple):
     seconds: float
 
 
-TORCH = (".pt", ".pt2")
-"""What files of PyTorch are called."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """What is compiled: a file of any kind that we read, or an ONNX model in memory."""
-
-    model: str | Path | onnx.ModelProto
-    shapes: Mapping[str, Sequence[int]] | None = None
-    """Shapes of inputs whose dimensions the model leaves open."""
-    values: Mapping[str, Any] | None = None
-    """Values of inputs that the program is specialised on; they are no inputs of it."""
-
-
 class Compilation:
     """A model at some level, and what has been done to it."""
 
@@ -69,11 +54,14 @@ class Compilation:
         self.times: list[PassTime] = []
         self._context = make_context()
 
-    def simplify(self) -> None:
-        """Bring a model of graph operators into the form that enters the next level."""
+    def prepare(self) -> None:
+        """Bring the module into the form that its level has when it is printed."""
         if self.level is Level.GRAPH:
             self.run(simplification(self.options))
-            self.module.verify()
+        elif self.level is Level.NPU and any(True for _ in kernels_of(self.module)):
+            _check_unscheduled(self.module)
+            self.run(scheduling(self.options))
+        self.module.verify()
 
     def lower(self) -> None:
         """Go down one level."""
@@ -93,12 +81,17 @@ class Compilation:
             self.lower()
 
     def program(self) -> Program:
-        """The whole way down, and the program that the assembler takes."""
+        """The whole way down, and the program that the assembler takes.
+
+        Raises DoesNotFit if its tensors are too large for the target.
+        """
         self.lower_to(Level.NPU)
         found = list(programs_of(self.module))
         if len(found) != 1:
             raise InputError(f"a module must hold one npu.program, got {len(found)}")
-        return program_of(found[0])
+        program = program_of(found[0])
+        check_fits(program, targets.load(program.target))
+        return program
 
     def fork(self, options: Options) -> Compilation:
         """The same module, to be lowered in another way."""
@@ -119,13 +112,12 @@ def begin(source: Source, options: Options, watch: Watch | None = None) -> Compi
     """The model, simplified; raises GeError for what cannot be read or asked for."""
     options = checked(options)
     started = time.perf_counter()
-    module = _read(source)
-    level = level_of(module)
+    module, level = source.read(make_context())
     if level is Level.NPU:
         _check_machine(module, options)
     compilation = Compilation(module, level, options, watch)
     compilation.times.append(PassTime("read", level.value, time.perf_counter() - started))
-    compilation.simplify()
+    compilation.prepare()
     return compilation
 
 
@@ -143,36 +135,6 @@ def checked(options: Options) -> Options:
     return replace(options, cores=options.cores or target.cores)
 
 
-def level_of(module: ModuleOp) -> Level:
-    """The level of a module, by the dialect of its operations."""
-    if any(True for _ in programs_of(module)):
-        return Level.NPU
-    dialects = {op.dialect_name() for op in main_of(module).body.block.ops}
-    return Level.FUSED if "fused" in dialects else Level.GRAPH
-
-
-def _read(source: Source) -> ModuleOp:
-    model = source.model
-    path = Path(model) if isinstance(model, (str, Path)) else None
-    if path is not None and path.suffix == ".mlir":
-        for what, given in (("shape", source.shapes), ("value", source.values)):
-            if given:
-                raise InputError(f"a {what} must be for an ONNX model, got one", str(path))
-        return read_module(path, make_context())
-    if path is not None and path.suffix in TORCH:
-        raise UnsupportedError("models of PyTorch are not read yet, export to ONNX", str(path))
-    import onnx
-
-    from ge.frontend.onnx_import import import_onnx
-
-    if not isinstance(model, (str, Path, onnx.ModelProto)):
-        raise UnsupportedError(
-            f"models must be files or ONNX models, got {type(model).__name__}; modules of PyTorch "
-            "are not supported yet, export them to ONNX"
-        )
-    return import_onnx(model, source.shapes, source.values)
-
-
 def _check_machine(module: ModuleOp, options: Options) -> None:
     """A text of instructions says itself for which machine they are."""
     for program in programs_of(module):
@@ -181,6 +143,16 @@ def _check_machine(module: ModuleOp, options: Options) -> None:
             raise InputError(
                 f"the text is for {said[1]} cores of '{said[0]}' and must be compiled for those, "
                 f"got {asked[1]} cores of '{asked[0]}'"
+            )
+
+
+def _check_unscheduled(module: ModuleOp) -> None:
+    """Of loops that some passes have scheduled it is not known which passes those were."""
+    for op in module.walk():
+        if isinstance(op, BufferOp) and op.copies is not None:
+            raise InputError(
+                "kernels must be scheduled wholly or not at all, got buffers with copies; run the "
+                "passes that are left with ge-opt, 'emit-instructions' is the last"
             )
 
 

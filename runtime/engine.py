@@ -12,7 +12,8 @@ from ge.dialects.module_text import write_module
 from ge.dialects.npu.target import DEFAULT
 from ge.lowering.pipelines import Level, Options, load_pass
 from ge.runtime.compiled import CompiledModel, finish
-from ge.runtime.driver import Compilation, Source, begin, checked, few_collections
+from ge.runtime.driver import Compilation, begin, checked, few_collections
+from ge.runtime.source import Source
 
 if TYPE_CHECKING:
     import onnx

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import InputError
+from ge.lowering.pipelines import PRECISIONS
 from ge.tools.console import run_tool, tool_parser, write_output
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         type=_numbers,
         help="make an input a constant",
     )
-    add("--precision", default="origin", help="origin (default), fp32, fp16, bf16 or mixed")
+    add("--precision", choices=PRECISIONS, default="origin", help="default: the model's own types")
     add("--target", default="ascend910b1", metavar="NAME|FILE.toml", help="the machine")
     add("--cores", type=_count, default=0, metavar="N", help="default: all that the target has")
 
@@ -123,13 +124,16 @@ def _count(text: str) -> int:
 
 def _compile(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
-    from ge.runtime.driver import Source, begin
+    from ge.runtime.driver import begin
+    from ge.runtime.source import Source
 
     source = Source(args.model, _once(args.shape, "shape"), _once(args.value, "value"))
     compilation = begin(source, _options(args), _progress())
     level = compilation.level.value
     stages = compilation.fork(compilation.options) if args.ablation else None
     _lower(compilation, args)
+    if compilation.watch is not None:
+        compilation.watch("")
     if args.report or args.emit == "obj" or stages:
         _report(compilation, stages, level, args)
 

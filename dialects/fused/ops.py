@@ -127,8 +127,12 @@ class FusedOp(IRDLOperation):
             raise VerifyException(f"{self.name}: its region must take {want} values, got {have}")
         if not isinstance(self.body.block.last_op, YieldOp):
             raise VerifyException(f"{self.name}: its region must end with fused.yield")
-        if (type_ := self.laid_out(self.yielded.type)) != self.out.type:
+        if (type_ := self.laid_out(self.computed())) != self.out.type:
             raise VerifyException(f"{self.name}: must give {type_}, got {self.out.type}")
+
+    def computed(self) -> Attribute:
+        """The type of what is stored, before it is laid out."""
+        return self.yielded.type
 
     def in_layout(self, layout: Sequence[int]) -> Self:
         """This kernel, which must stand in no block yet, its result's axes in another order."""
@@ -214,9 +218,9 @@ class AttentionOp(FusedOp):
     ANCHOR_INS: ClassVar = 3
     scale = prop_def(FloatAttr[Float64Type])
 
-    def verify_(self) -> None:
-        if not isinstance(self.body.block.last_op, YieldOp):
-            raise VerifyException(f"{self.name}: its region must end with fused.yield")
+    def computed(self) -> Attribute:
+        q, wide = self.ins[0].type, self.ins[2].type.get_shape()[-1]
+        return TensorType(q.element_type, [*q.get_shape()[:-1], wide])
 
 
 @irdl_op_definition
@@ -229,6 +233,13 @@ class ConcatOp(FusedOp):
     def verify_(self) -> None:
         if len(self.ins) < 1:
             raise VerifyException(f"{self.name}: must have an operand")
+        super().verify_()
+
+    def computed(self) -> Attribute:
+        axis, first = self.axis.value.data, self.ins[0].type
+        shape = list(first.get_shape())
+        shape[axis] = sum(v.type.get_shape()[axis] for v in self.ins)
+        return TensorType(first.element_type, shape)
 
 
 @irdl_op_definition

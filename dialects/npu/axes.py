@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_TERM = re.compile(
-    r"\s*([+-]?)\s*(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)(?:\s*\*\s*(\d+))?|\s*([+-]?)\s*(\d+)"
-)
+_TERM = re.compile(r"\s*([+-]?)\s*(?:(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)(?:\s*\*\s*(\d+))?|(\d+))\s*")
 
 
 class Axis(NamedTuple):
@@ -39,15 +37,16 @@ def axes(text: str) -> Axes:
 def _axis(text: str) -> Axis:
     terms: list[tuple[str, int]] = []
     offset, at = 0, 0
-    text = text.rstrip()
-    while at < len(text):
-        if (match := _TERM.match(text, at)) is None:
+    while at < len(text) or not text:
+        match = _TERM.match(text, at)
+        if match is None or (at and not match[1]):
             raise ValueError(f"'{text}' must be a sum like 2*y+ky-1")
-        sign, before, dim, after, sign0, number = match.groups()
+        sign, before, dim, after, number = match.groups()
+        factor = -1 if sign == "-" else 1
         if dim:
-            terms.append((dim, int(before or after or 1) * (-1 if sign == "-" else 1)))
+            terms.append((dim, int(before or after or 1) * factor))
         else:
-            offset += int(number) * (-1 if sign0 == "-" else 1)
+            offset += int(number) * factor
         at = match.end()
     return Axis(tuple(terms), offset)
 

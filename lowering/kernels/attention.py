@@ -80,7 +80,9 @@ def describe_attention(op: AttentionOp) -> Description:
     softmax = VectorWriter(order, "s")
     region = RegionWriter(softmax, extents)
     args = list(op.body.block.args)
-    scaled = softmax.mul(Tile("s", score, F32), op.scale.value.data)
+    scaled: Arg = Tile("s", score, F32)
+    if op.scale.value.data != 1.0:
+        scaled = softmax.mul(scaled, op.scale.value.data)
     region.bind(args[0], scaled, scores)
     for arg, tensor in zip(args[1:], extras, strict=True):
         region.bind(arg, tile_of(tensor), scores)

@@ -126,6 +126,12 @@ def ld__l0b(m: State, dst: L0b, src: L1, size: Dims, strides: Dims, dt: Type) ->
     m.out(dst, size, dense(size), dt)[...] = m.read(src, size, strides, dt)
 
 
+@instr(0x44, Unit.MTE1, rate="l1_l0c", work=_inner, hardware="LoadData L1->BT, bias of Mmad")
+def ld__l0c(m: State, dst: L0c, src: L1, size: Dims, strides: Dims, dt: Type) -> None:
+    """Set accumulators from `l1` before products add up: a bias, repeated by strides of 0."""
+    m.out(dst, size, dense(size), dt)[...] = m.read(src, size, strides, dt)
+
+
 def _drain(
     m: State,
     dst: Any,

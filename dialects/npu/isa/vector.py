@@ -290,3 +290,61 @@ def vgather(
     at = m.read(index, size, si, dtypes.I32)
     rows = m.read(table, (prod(n),), (1,), dt)
     m.out(dst, size, ds, dt)[...] = rows.take(at, mode="clip")
+
+
+@instr(0xC9, Unit.V, rate="vgather", work=_elements, hardware="Scatter")
+def vscatter(
+    m: State, table: Ub, a: Ub, index: Ub, n: Dims, size: Dims, sa: Dims, si: Dims, dt: Type
+) -> None:
+    """Scatter: `table[index[..]] = a[..]` in a table of `n` elements; the last of equals wins."""
+    at = m.read(index, size, si, dtypes.I32).reshape(-1)
+    values = m.read(a, size, sa, dt).reshape(-1)
+    count = prod(n)
+    m.read(table, (count,), (1,), dt)
+    inside = (at >= 0) & (at < count)
+    m.out(table, (count,), (1,), dt)[at[inside]] = values[inside]
+
+
+SORTED = 32
+"""Elements that one step of a sort puts in order."""
+
+
+@instr(0xCA, Unit.V, rate="vsort", work=_elements, hardware="Sort32")
+def vsort(m: State, dst: Ub, order: Ub, a: Ub, size: Dims, ds: Dims, sa: Dims, dt: Type) -> None:
+    """Sort runs of 32 along the last dimension, the largest first; `order` are i32 positions."""
+    value = m.read(a, size, sa, dt)
+    out, places = m.out(dst, size, ds, dt), m.out(order, size, ds, dtypes.I32)
+    for begin in range(0, size[-1], SORTED):
+        run = value[..., begin : begin + SORTED]
+        at = np.argsort(-run.astype(np.float64), axis=-1, kind="stable")
+        out[..., begin : begin + SORTED] = np.take_along_axis(run, at, -1)
+        places[..., begin : begin + SORTED] = at + begin
+
+
+@instr(0xCB, Unit.V, rate="vsort", work=_elements, hardware="MrgSort")
+def vmerge(
+    m: State,
+    dst: Ub,
+    order: Ub,
+    a: Ub,
+    oa: Ub,
+    b: Ub,
+    ob: Ub,
+    size: Dims,
+    ds: Dims,
+    sa: Dims,
+    sb: Dims,
+    dt: Type,
+) -> None:
+    """Merge: the first `size` elements of two runs of that size, the largest first.
+
+    `oa` and `ob` are the i32 positions of their elements, `order` those of the result. It is the
+    step of a sort and, kept at one size, of a search for the largest.
+    """
+    both = np.concatenate([m.read(a, size, sa, dt), m.read(b, size, sb, dt)], axis=-1)
+    places = np.concatenate(
+        [m.read(oa, size, sa, dtypes.I32), m.read(ob, size, sb, dtypes.I32)], axis=-1
+    )
+    at = np.argsort(-both.astype(np.float64), axis=-1, kind="stable")[..., : size[-1]]
+    m.out(dst, size, ds, dt)[...] = np.take_along_axis(both, at, -1)
+    m.out(order, size, ds, dtypes.I32)[...] = np.take_along_axis(places, at, -1)

@@ -1,0 +1,103 @@
+"""What a compile begins with: a model in a file or in memory, read as a module of some level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
+
+from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.graph.base import ConstantOp, GraphOp
+from ge.dialects.graph.module import main_of
+from ge.dialects.module_text import read_module
+from ge.lowering.pipelines import Level
+from ge.lowering.programs import programs_of
+
+if TYPE_CHECKING:
+    import onnx
+
+TORCH = (".pt", ".pt2")
+"""What files of PyTorch are called."""
+
+MEMBERS: dict[Level, tuple[type[Operation], ...]] = {
+    Level.GRAPH: (GraphOp, ConstantOp, ReturnOp),
+    Level.FUSED: (FusedOp, ViewOp, ConstantOp, ReturnOp),
+}
+"""The operations that the model of a level is made of."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is compiled: a file of any kind that we read, or an ONNX model in memory."""
+
+    model: str | Path | onnx.ModelProto
+    shapes: Mapping[str, Sequence[int]] | None = None
+    """Shapes of inputs whose dimensions the model leaves open."""
+    values: Mapping[str, Any] | None = None
+    """Values of inputs that the program is specialised on; they are no inputs of it."""
+
+    def read(self, ctx: Context) -> tuple[ModuleOp, Level]:
+        """The model as a module, and its level; raises GeError for what is none."""
+        if not isinstance(self.model, (str, Path)):
+            return self._import(), Level.GRAPH
+        path = Path(self.model)
+        if path.suffix in TORCH:
+            raise UnsupportedError("models of PyTorch are not read yet, export to ONNX", str(path))
+        if path.suffix != ".mlir":
+            return self._import(), Level.GRAPH
+        for what, given in (("shape", self.shapes), ("value", self.values)):
+            if given:
+                raise InputError(f"a {what} must be for an ONNX model, got one", str(path))
+        module = read_module(path, ctx)
+        return module, _checked_level(module, str(path))
+
+    def _import(self) -> ModuleOp:
+        import onnx
+
+        from ge.frontend.onnx_import import import_onnx
+
+        if not isinstance(self.model, (str, Path, onnx.ModelProto)):
+            raise UnsupportedError(
+                f"models must be files or ONNX models, got {type(self.model).__name__}; modules "
+                "of PyTorch are not supported yet, export them to ONNX"
+            )
+        return import_onnx(self.model, self.shapes, self.values)
+
+
+def _checked_level(module: ModuleOp, where: str) -> Level:
+    """The level of a text. All of it must be of that level, and the signature of tensors."""
+    if any(programs_of(module)):
+        return Level.NPU
+    try:
+        main = main_of(module)
+    except InputError as e:
+        raise InputError(e.message, where) from None
+    fused = any(isinstance(op, FusedOp | ViewOp) for op in main.body.block.ops)
+    level = Level.FUSED if fused else Level.GRAPH
+    for op in main.body.block.ops:
+        if not isinstance(op, MEMBERS[level]):
+            raise InputError(
+                f"a model of level '{level.value}' must not hold '{op.name}'", _place(op, where)
+            )
+    for type_ in _signature(main):
+        if not isinstance(type_, TensorType) or any(d < 0 for d in type_.get_shape()):
+            what = f"inputs and outputs must be tensors of concrete shapes, got {type_}"
+            raise InputError(what, _place(main, where))
+    return level
+
+
+def _signature(main: FuncOp) -> Iterator[Any]:
+    yield from main.function_type.inputs
+    yield from main.function_type.outputs
+
+
+def _place(op: Operation, where: str) -> str:
+    at = op.location
+    return f"{where}:{at.line.data}:{at.column.data}" if isinstance(at, FileLineColLoc) else where

@@ -1,0 +1,230 @@
+"""Graphs whose shape is the difficulty: what is returned, who else reads, which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+from ge.dialects.diagnostics import UnsupportedError
+from ge.lowering.pipelines import Options
+from tests.compiled import check, compiled
+from tests.kernels.random_models import FAMILIES, RandomNet
+from tests.models import Net
+
+TINY = Options(target="tiny")
+GRAPHS: dict[str, Callable[[Net], onnx.ModelProto]] = {}
+
+
+def graph(make: Callable[[Net], onnx.ModelProto]) -> Callable[[Net], onnx.ModelProto]:
+    GRAPHS[make.__name__] = make
+    return make
+
+
+def same(net: Net, kind: str = "Identity", value: str = "x") -> str:
+    return str(net(kind, value))
+
+
+# What is returned
+
+
+@graph
+def an_input_is_an_output(net: Net) -> onnx.ModelProto:
+    return net.model({"x": (3, 5)}, [same(net), same(net, "Relu")], 17)
+
+
+@graph
+def a_view_is_an_output(net: Net) -> onnx.ModelProto:
+    relu = same(net, "Relu")
+    turned = net("Transpose", relu, perm=[1, 0])
+    part = net("Slice", relu, np.array([1]), np.array([3]), np.array([1]))
+    return net.model({"x": (3, 5)}, [turned, part, relu], 17)
+
+
+@graph
+def a_constant_is_an_output(net: Net) -> onnx.ModelProto:
+    known = net("Relu", net.normal(4, 7))
+    return net.model({"x": (3, 5)}, [known, same(net, "Abs")], 17)
+
+
+@graph
+def a_value_is_two_outputs(net: Net) -> onnx.ModelProto:
+    relu = same(net, "Relu")
+    again = same(net, "Identity", relu)
+    return net.model({"x": (3, 5)}, [relu, again, net("Reshape", relu, np.array([15]))], 17)
+
+
+@graph
+def an_input_is_not_read(net: Net) -> onnx.ModelProto:
+    return net.model({"x": (3, 5), "y": (7,)}, [same(net, "Relu")], 17)
+
+
+@graph
+def tensors_without_axes(net: Net) -> onnx.ModelProto:
+    total = net("ReduceSum", net("Mul", "x", "y"), keepdims=0)
+    return net.model({"x": (), "y": (3, 5)}, [net("Add", total, "x"), net("Exp", "x")], 17)
+
+
+@graph
+def all_elements_of_size_one(net: Net) -> onnx.ModelProto:
+    product = net("MatMul", "x", net("Transpose", "x", perm=[0, 2, 1]))
+    return net.model({"x": (1, 1, 1)}, [net("Softmax", net("Add", product, "x"))], 17)
+
+
+@graph
+def an_empty_part_is_left_out(net: Net) -> onnx.ModelProto:
+    nothing = net("Slice", "x", np.array([2]), np.array([2]), np.array([0]))
+    return net.model({"x": (3, 5)}, [net("Concat", nothing, same(net, "Relu"), axis=0)], 17)
+
+
+# Who else reads
+
+
+@graph
+def a_residual_has_many_readers(net: Net) -> onnx.ModelProto:
+    first = net("MatMul", "x", net.normal(24, 24, scale=0.2))
+    second = net("Add", net("MatMul", net("Relu", first), net.normal(24, 24, scale=0.2)), first)
+    third = net("Add", net("LayerNormalization", second, net.normal(24)), second)
+    return net.model({"x": (2, 9, 24)}, [net("Add", third, first), second], 17)
+
+
+@graph
+def a_normalised_value_is_read_twice(net: Net) -> onnx.ModelProto:
+    total = net("Add", "x", "y")
+    norm = net("LayerNormalization", total, net.normal(17), net.normal(17))
+    return net.model({"x": (9, 17), "y": (9, 17)}, [net("Add", norm, total), norm], 17)
+
+
+@graph
+def softmax_and_its_scores_are_read(net: Net) -> onnx.ModelProto:
+    scores = net("MatMul", "q", "k")
+    value = net("MatMul", net("Softmax", scores), "v")
+    shapes = {"q": (2, 9, 16), "k": (2, 16, 11), "v": (2, 11, 8)}
+    return net.model(shapes, [value, scores], 17)
+
+
+@graph
+def both_sides_of_a_product_are_the_same(net: Net) -> onnx.ModelProto:
+    return net.model({"x": (17, 17)}, [net("MatMul", "x", "x")], 17)
+
+
+# Which order
+
+
+def _conv(net: Net, x: str = "x", channels: int = 6) -> str:
+    weights = net.normal(channels, channels, 3, 3, scale=0.3)
+    return str(net("Conv", x, weights, net.normal(channels), pads=[1, 1, 1, 1]))
+
+
+def _batch_norm(net: Net, x: str, channels: int = 6) -> str:
+    numbers = [net.normal(channels) for _ in range(3)]
+    return str(net("BatchNormalization", x, *numbers, np.abs(net.normal(channels)) + 0.5))
+
+
+@graph
+def relu_stands_before_batch_norm(net: Net) -> onnx.ModelProto:
+    return net.model({"x": (1, 6, 7, 9)}, [_batch_norm(net, net("Relu", _conv(net)))], 17)
+
+
+@graph
+def two_batch_norms_read_a_convolution(net: Net) -> onnx.ModelProto:
+    conv = _conv(net)
+    return net.model({"x": (1, 6, 7, 9)}, [_batch_norm(net, conv), _batch_norm(net, conv)], 17)
+
+
+@graph
+def differences_keep_their_order(net: Net) -> onnx.ModelProto:
+    product = net("MatMul", "x", net.normal(13, 13))
+    forth, back = net("Sub", product, "x"), net("Sub", "x", net("MatMul", "x", net.normal(13, 13)))
+    norm = net("LayerNormalization", "x", net.normal(13))
+    outs = [forth, back, net("Sub", "x", norm), net("Div", net("Abs", "x"), net("Exp", "x"))]
+    return net.model({"x": (9, 13)}, outs, 17)
+
+
+@graph
+def an_input_is_added_five_times(net: Net) -> onnx.ModelProto:
+    value = net("MatMul", "x", net.normal(13, 13))
+    for _ in range(5):
+        value = net("Add", value, "x")
+    return net.model({"x": (13, 13)}, [value], 17)
+
+
+@graph
+def a_value_is_added_to_itself(net: Net) -> onnx.ModelProto:
+    relu = net("Relu", net("MatMul", "x", net.normal(13, 13)))
+    return net.model({"x": (9, 13)}, [net("Add", relu, relu), net("Mul", "x", "x")], 17)
+
+
+# Element types
+
+
+def _all(kind: int, shapes: dict[str, Any]) -> dict[str, int]:
+    return dict.fromkeys(shapes, kind)
+
+
+@graph
+def integers_are_exact(net: Net) -> onnx.ModelProto:
+    shapes = {"x": (5, 1, 7), "y": (3, 7)}
+    large = net("Mul", net("Add", "x", "y"), np.int32(3_000_001))
+    outs = [large, net("Sub", "y", "x"), net("Max", "x", "y"), net("Abs", net("Neg", "x"))]
+    outs.append(net("ReduceSum", large, np.array([0, 2]), keepdims=0))
+    return net.model(shapes, outs, 17, _all(TensorProto.INT32, shapes))
+
+
+@graph
+def truth_is_computed(net: Net) -> onnx.ModelProto:
+    shapes = {"p": (5, 1), "q": (1, 7)}
+    both = net("And", "p", "q")
+    outs = [both, net("Not", net("Or", "p", "q")), net("Xor", both, "q")]
+    chosen = net("Where", net("Not", both), net.normal(5, 7), net.normal(7))
+    return net.model(shapes, [*outs, chosen], 17, _all(TensorProto.BOOL, shapes))
+
+
+@graph
+def types_change_inside_a_chain(net: Net) -> onnx.ModelProto:
+    half = net("Cast", "x", to=TensorProto.FLOAT16)
+    whole = net("Cast", net("Mul", half, np.float16(3)), to=TensorProto.INT32)
+    truth = net("Greater", "x", np.float32(0))
+    outs = [half, whole, net("Cast", whole, to=TensorProto.FLOAT)]
+    outs += [net("Cast", truth, to=TensorProto.FLOAT), net("Cast", "x", to=TensorProto.BOOL)]
+    return net.model({"x": (5, 7)}, outs, 17)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graph(name: str) -> None:
+    check(GRAPHS[name](Net(3)), TINY)
+
+
+SWITCHES = {
+    "no_fuse": Options(target="tiny", fuse=False),
+    "no_pipeline": Options(target="tiny", pipeline=False),
+    "no_memory_reuse": Options(target="tiny", memory_reuse=False),
+    "no_native": Options(target="tiny", native=False),
+    "eager": Options(target="tiny").eager(),
+    "one_core": Options(target="tiny", cores=1),
+}
+SWITCHED = ("matmul", "conv_norm_add", "layer_norm", "attention", "views", "elementwise")
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("name", SWITCHED)
+def test_switches_keep_the_numbers(name: str, switch: str) -> None:
+    check(FAMILIES[name](RandomNet(5, TensorProto.FLOAT)), SWITCHES[switch])
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_switches_keep_the_numbers_of_a_graph(switch: str) -> None:
+    check(GRAPHS["a_residual_has_many_readers"](Net(3)), SWITCHES[switch])
+
+
+def test_what_has_no_elements_is_refused() -> None:
+    net = Net()
+    nothing = net("Slice", "x", np.array([2]), np.array([2]), np.array([0]))
+    outputs = {"output": nothing, "operand": net("ReduceSum", nothing, keepdims=0)}
+    for word, value in outputs.items():
+        with pytest.raises(UnsupportedError, match=f"{word}s? must have elements"):
+            compiled(net.model({"x": (3, 5)}, [value], 17), TINY)
