@@ -79,6 +79,8 @@ class FusedOp(IRDLOperation):
     sources = prop_def(ArrayAttr[StringAttr])
     layout = opt_prop_def(IntsAttr)
     """The result's axis i is axis `layout[i]` of what the region yields: a transpose for free."""
+    tiling = opt_prop_def(StringAttr)
+    """Tile sizes and placements that somebody chose; the compiler chooses them otherwise."""
     ins = var_operand_def(TensorType)
     out = result_def(TensorType)
     body = region_def("single_block")
