@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, UnitAttr, f64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ge.dialects.dtypes import DType
@@ -70,6 +70,7 @@ class _Builder:
         self.buffers: dict[str, BufferOp] = {}
         self.homes: dict[BufferOp, Scope] = {}
         self.loads: dict[tuple[str, Space, Scope], BufferOp] = {}
+        self.copies = dict(tiling.copies)
         self.vectors = 0
         self._build()
 
@@ -125,6 +126,8 @@ class _Builder:
             properties={"label": StringAttr(label), "map": MapAttr(axes)},
             result_types=[BufferType.of(space, dtype)],
         )
+        if label in self.copies:
+            op.properties["copies"] = IntegerAttr(self.copies[label], i64)
         first = next((o for o in home.block.ops if not isinstance(o, BufferOp)), None)
         self.put(home, op, 0, first)
         self.homes[op] = home

@@ -9,11 +9,12 @@ from math import prod
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects import dtypes
+from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import Array, constant_of
 from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
 from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
@@ -61,12 +62,13 @@ class DecomposeOperatorsPass(ModulePass):
         rewrite(op, RULES)
 
 
-def _numpy(value: SSAValue) -> np.dtype[np.generic]:
-    return np.dtype(dtypes.of_ir(value.type.element_type).numpy)  # type: ignore[attr-defined]
+def _dtype(value: SSAValue) -> DType:
+    assert isinstance(value.type, TensorType)
+    return dtypes.of_ir(value.type.element_type)
 
 
 def _repeat(here: Here, x: SSAValue, before: Shape, behind: Shape) -> SSAValue:
-    """x with each dim i repeated: `before[i]` times as a whole, `behind[i]` times each element."""
+    """Each dim i repeated: `before[i]` times as a whole, `behind[i]` times each element."""
     shape = shape_of(x)
     rows = list(zip(before, shape, behind, strict=True))
     apart = tuple(chain.from_iterable((1, n, 1) for _, n, _ in rows))
@@ -196,7 +198,7 @@ def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, object]) -> 
 def _weighted(here: Here, x: SSAValue, axis: int, weights: Array) -> SSAValue:
     """`y[.., i, ..] = sum(weights[i, j] * x[.., j, ..])` along an axis, as a product."""
     shape = shape_of(x)
-    weights = np.ascontiguousarray(weights.astype(_numpy(x)))
+    weights = np.ascontiguousarray(weights.astype(_dtype(x).numpy))
     outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
     if inner == 1:
         rows = here.make(ReshapeOp, x, shape=(outer, shape[axis]))
@@ -209,7 +211,7 @@ def _weighted(here: Here, x: SSAValue, axis: int, weights: Array) -> SSAValue:
 
 def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
     """Running sum -> a product with a triangle of ones"""
-    if not dtypes.of_ir(op.x.type.element_type).is_float:
+    if not _dtype(op.x).is_float:
         return None
     axis = op.attrs["axis"] % len(shape_of(op.x))
     ones = np.tril(np.ones((shape_of(op.x)[axis],) * 2), -1 if op.attrs["exclusive"] else 0)
@@ -220,7 +222,7 @@ def _trilu(here: Here, op: TriluOp) -> SSAValue:
     """A triangle -> where the triangle is, x, else 0"""
     mask = np.ones(shape_of(op.x)[-2:], bool)
     mask = np.triu(mask, op.attrs["k"]) if op.attrs["upper"] else np.tril(mask, op.attrs["k"])
-    zero = here.constant(np.zeros((), _numpy(op.x)))
+    zero = here.constant(np.zeros((), _dtype(op.x).numpy))
     return here.make(WhereOp, here.constant(mask), op.x, zero)
 
 
@@ -243,7 +245,7 @@ def _normalised(
     shape = shape_of(op.x)
     apart = (shape[0], groups, shape[1] // groups, prod(shape[2:]))
     rows = here.make(ReshapeOp, op.x, shape=apart)
-    one = here.constant(np.ones(1, _numpy(op.x)))
+    one = here.constant(np.ones(1, _dtype(op.x).numpy))
     normal = here.make(LayerNormalizationOp, rows, one, axis=2, epsilon=op.attrs["epsilon"])
     column = (groups, shape[1] // groups, 1)
     scale, b = (here.make(ReshapeOp, v, shape=column) for v in (op.scale, op.b))

@@ -163,6 +163,7 @@ class StatementWriter:
         assert op.extent is not None
         assert op.pitch is not None
         tensor = op.index.type
+        assert isinstance(tensor, HbmType)
         place: Scalar = 0
         for axis, stride in zip(op.places.data, tensor.strides, strict=True):
             place = self.out.add(place, self.out.mul(self.lowest(axis, home), stride))

@@ -268,13 +268,15 @@ class MoveOp(TreeOp):
 
     def at_index(self, index: SSAValue, places: Axes, extent: int, pitch: int) -> MoveOp:
         """This move, which must stand in no block yet, from where an element of `index` says."""
+        operands = [self.source, self.target, index]
         properties = {
             **self.properties,
             "places": MapAttr(places),
             "extent": IntegerAttr(extent, i64),
             "pitch": IntegerAttr(pitch, i64),
         }
-        return MoveOp.create(operands=[self.source, self.target, index], properties=properties)
+        self.erase()
+        return MoveOp.create(operands=operands, properties=properties)
 
 
 @irdl_op_definition

@@ -17,6 +17,25 @@ VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {}
 """Elementwise operators: writer, operands and attributes to the result."""
 
 
+NARROW: frozenset[type[GraphOp]] = frozenset(
+    {
+        binary.AddOp,
+        binary.SubOp,
+        binary.MulOp,
+        binary.MaxOp,
+        binary.MinOp,
+        binary.WhereOp,
+        unary.NegOp,
+        unary.AbsOp,
+        act.ReluOp,
+        act.ClipOp,
+        act.LeakyReluOp,
+        act.PReluOp,
+    }
+)
+"""Operators that the vector unit does in f16 with the operator's own single rounding."""
+
+
 def vector(*ops: type[GraphOp]) -> Callable[[Callable[..., Arg]], Callable[..., Arg]]:
     """Register the steps of one or more elementwise operators."""
 

@@ -78,7 +78,9 @@ def repeated(net: RandomNet) -> onnx.ModelProto:
 @family
 def resized(net: RandomNet) -> onnx.ModelProto:
     """Nearest by whole and by other factors, linear; up and down."""
-    x = net.input(net.size(2), net.size(5), int(net.rng.integers(2, 9)), int(net.rng.integers(2, 9)))
+    x = net.input(
+        net.size(2), net.size(5), int(net.rng.integers(2, 9)), int(net.rng.integers(2, 9))
+    )
     mode = net.pick(("nearest", "nearest", "linear"))
     factors = (1.0, 2.0, 3.0, 1.5, 0.5)
     scales = np.asarray([1, 1, net.pick(factors), net.pick(factors)], np.float32)
@@ -117,7 +119,12 @@ def conv_transpose(net: RandomNet) -> onnx.ModelProto:
     extra = [int(net.rng.integers(0, s)) for s in strides]
     weights = net.normal(channels, many, *kernel, scale=0.3)
     bias = [net.normal(group * many)] if net.chance() else []
-    how = {"strides": strides, "pads": pads, "output_padding": extra, "group": group}
+    how: dict[str, Any] = {
+        "strides": strides,
+        "pads": pads,
+        "output_padding": extra,
+        "group": group,
+    }
     value = net("ConvTranspose", net.input(net.size(2), channels, *side), weights, *bias, **how)
     return net.finished(net("Relu", value) if net.chance() else value)
 
