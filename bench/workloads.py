@@ -22,8 +22,9 @@ from bench.measure import arguments, write_json
 from bench.workload_models import WORKLOADS, Unavailable
 from ge.lowering.pipelines import Options
 from ge.runtime.ablation import Ablation, ablation
-from ge.runtime.driver import Source, begin
+from ge.runtime.driver import begin
 from ge.runtime.simulator import Mode, Simulator
+from ge.runtime.source import Source
 
 TARGET = "ascend910b1"
 LIMITS = {"origin": 1e-4, "fp16": 1e-2}
