@@ -59,5 +59,5 @@ def test_every_example_is_a_workload() -> None:
 
 
 def test_single_precision_products_are_refused_without_a_cube_for_them() -> None:
-    with pytest.raises(UnsupportedError, match="the cube of 'ascend910a' .* precision fp16"):
+    with pytest.raises(UnsupportedError, match=r"the cube of 'ascend910a' .* precision fp16"):
         ge.compile(simple_transformer(17, (1, 4, 16), heads=2), target="ascend910a")
