@@ -338,14 +338,14 @@ def _concat(maker: Maker, op: layout.ConcatOp, sources: tuple[str, ...]) -> Fuse
 
 @anchor(index.GatherOp)
 def _gather(maker: Maker, op: index.GatherOp, sources: tuple[str, ...]) -> FusedOp:
-    """Slice by slice, the indices in one row."""
+    """Slice by slice; one index alone is a row of one."""
     axis = op.attrs["axis"] % len(shape_of(op.x))
     before, behind = shape_of(op.x)[:axis], shape_of(op.x)[axis + 1 :]
-    n = prod(shape_of(op.indices))
-    out = tensor((*before, n, *behind), type_of(op.x).element_type)
+    places = shape_of(op.indices) or (1,)
+    out = tensor((*before, *places, *behind), type_of(op.x).element_type)
     body = Body(out)
     block = body.end(body.block.args[0])
-    ins = [maker.operand(op.x), maker.operand(op.indices, (n,))]
+    ins = [maker.operand(op.x), maker.operand(op.indices, places)]
     return GatherOp.of(op.ONNX, sources, ins, out, block, axis=IntegerAttr(axis, i64))
 
 

@@ -150,10 +150,13 @@ def _slice(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
     attrs = op.attrs
     taken = ops.slices_of(x.shape, attrs["starts"], attrs["ends"], attrs["axes"], attrs["steps"])
     offset, strides = x.offset, []
-    for part, n, stride in zip(taken, x.shape, x.strides, strict=True):
+    shape = result_shape(op)
+    for part, n, stride, left in zip(taken, x.shape, x.strides, shape, strict=True):
         start, _, step = part.indices(n)
+        if left == 1:
+            step = 1
         if step < 0:
             return [None]
         offset += start * stride
         strides.append(stride * step)
-    return [replace(x, shape=result_shape(op), strides=tuple(strides), offset=offset)]
+    return [replace(x, shape=shape, strides=tuple(strides), offset=offset)]

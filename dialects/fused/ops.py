@@ -262,7 +262,11 @@ class PadOp(FusedOp):
 
 @irdl_op_definition
 class GatherOp(FusedOp):
-    """Slices of the first operand along an axis, at the places the second operand names."""
+    """
+    Slices of the first operand along an axis, at the places the second operand names.
+
+    The axes of the second stand in the result where that axis stood in the first.
+    """
 
     name = "fused.gather"
     ANCHOR_INS: ClassVar = 2

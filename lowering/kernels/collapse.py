@@ -86,7 +86,7 @@ def _statement(statement: Statement, pair: tuple[str, str]) -> Statement | None:
 
 def _operand(operand: Operand, pair: tuple[str, str], extent: int) -> Operand | None:
     """The operand with its two axes as one, if the memory runs through them without a gap."""
-    if not set(operand.dims) & set(pair):
+    if not set(operand.depends) & set(pair):
         return operand
     plain = [Axis(((d, 1),)) for d in pair]
     for i in range(len(operand.axes) - 1):

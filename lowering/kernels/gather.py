@@ -25,8 +25,9 @@ def describe_gather(op: GatherOp) -> Description:
     names = [f"d{i}" for i in range(len(shape))]
     axes = [Axis(((d, 1),)) for d in names]
     dims = [Dim(d, n, DimKind.PARALLEL) for d, n in zip(names, shape, strict=True) if n != 1]
-    places = operand("i", op.ins[1], [axes[axis]])
-    x = _table(op, axes, places)
+    behind = axis + len(shape_of(op.ins[1]))
+    places = operand("i", op.ins[1], axes[axis:behind])
+    x = _table(op, [*axes[:axis], Axis(()), *axes[behind:]], places)
     writer = VectorWriter(names)
     region = RegionWriter(writer, {d.name: d.extent for d in dims})
     args = list(op.body.block.args)
