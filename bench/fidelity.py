@@ -1,8 +1,8 @@
 """Measured kernels beside what the clock says of the kernels that the compiler emits for them.
 
-`python -m bench.fidelity [--csv FILE] [--json OUT] [--plot OUT.png]`: a row a measured kernel; the
-compiler's own kernel for its shape, forced to the tiling that was measured where the row names one,
-assembled, loaded and timed. Rows whose kernel the compiler does not emit are listed with the reason.
+`python -m bench.fidelity [--csv FILE] [--json OUT]`: a row a measured kernel; the compiler's own
+kernel for its shape, forced to the tiling that was measured where the row names one, assembled,
+loaded and timed. Rows whose kernel the compiler does not emit are listed with the reason.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Outcome:
 
 def structures() -> dict[str, Any]:
     """How the measured kernels were built."""
-    return tomllib.loads((FOLDER / "structures.toml").read_text("utf-8"))
+    return tomllib.loads((FOLDER / "configs.toml").read_text("utf-8"))
 
 
 # Models and tilings, one a family
