@@ -27,7 +27,9 @@ from ge.timing.areas import check_fits, symbols
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
 from ge.timing.estimate import meetings_of
+from ge.timing.layout import Layout
 from ge.timing.listener import Listener
+from ge.timing.skip import Skipper
 from ge.timing.steps import Code
 from ge.timing.walk import BUDGET, Core, walk
 
@@ -64,6 +66,7 @@ class _Run:
     meetings: Meetings | None
     trace: bool
     budget: int
+    skipper: Skipper | None
 
     def cores(self) -> tuple[list[Core], list[Clock]]:
         """The cores, and the clocks that follow them."""
@@ -84,6 +87,8 @@ class _Run:
                 numbers.core = core
             if clock:
                 clock.core = core
+                core.clock = clock
+                core.skipper = self.skipper
                 clocks.append(clock)
             cores.append(core)
         return cores, clocks
@@ -106,6 +111,7 @@ class Simulator:
             )
         check_fits(program, self.target)
         self._code = Code(program, self.target, symbols(program))
+        self._skipper: Skipper | None = None
 
     def run(
         self,
@@ -114,6 +120,7 @@ class Simulator:
         mode: Mode | str = Mode.BOTH,
         check_hazards: bool = False,
         trace: bool = False,
+        skip: bool = True,
         budget: int = BUDGET,
         progress: Callable[[int], None] | None = None,
     ) -> Result:
@@ -138,6 +145,7 @@ class Simulator:
             meetings=None if mode is Mode.FUNCTIONAL else meetings_of(self.program, self.target),
             trace=trace,
             budget=budget,
+            skipper=self._skipping() if skip and mode is Mode.TIMING and not trace else None,
         )
         cores, clocks = run.cores()
         # Tiles are small: threads that meet at every product cost more than they give.
@@ -151,6 +159,11 @@ class Simulator:
             hazards=tuple(run.findings.hazards) if run.findings else (),
             trace=traces.document(self._code, stats, spans) if trace else None,
         )
+
+    def _skipping(self) -> Skipper:
+        if self._skipper is None:
+            self._skipper = Skipper(Layout(self._code))
+        return self._skipper
 
     def _check_mode(self, functional: bool, check_hazards: bool) -> None:
         if check_hazards and not functional:

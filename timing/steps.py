@@ -129,7 +129,7 @@ class Code:
         named = {place: name for name, place in program.labels.items() if name[0] != "."}
         self._places = sorted(named)
         self._names = [named[place] for place in self._places]
-        self.main = self._label(MAIN)
+        self.main = self.label(MAIN)
 
     def where(self, index: int) -> str:
         """`k0+12`: the function an instruction is in, and its number there."""
@@ -169,14 +169,19 @@ class Code:
         self.entries[index] = entry
         entry(core, registers)
 
+    def operand(self, inst: Inst, index: int) -> Value:
+        """An operand of an instruction, labels and symbols as numbers."""
+        return self._bound(list(inst.instr.operands.values())[index], inst.args[index])
+
     def _bound(self, kind: Kind, value: Value) -> Value:
         if isinstance(kind, LabelKind):
-            return self._label(value)
+            return self.label(value)
         if isinstance(kind, SymKind):
             return self._address(value)
         return value
 
-    def _label(self, name: str) -> int:
+    def label(self, name: str) -> int:
+        """The instruction that a label stands for."""
         place = self.program.labels.get(name)
         if place is None:
             raise InputError(f"unknown label '{name}'{did_you_mean(name, self.program.labels)}")
