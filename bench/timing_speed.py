@@ -122,7 +122,8 @@ def decoder_layer(length: int, hidden: int, heads: int, shared: int, wide: int) 
     inputs = {
         "x": (1, length, hidden), "norm1": (hidden,), "norm2": (hidden,),
         "wq": (hidden, hidden), "wk": (hidden, shared * depth), "wv": (hidden, shared * depth),
-        "wo": (hidden, hidden), "gate": (hidden, wide), "up": (hidden, wide), "down": (wide, hidden),
+        "wo": (hidden, hidden), "gate": (hidden, wide), "up": (hidden, wide),
+        "down": (wide, hidden),
         "mask": (length, length),
     }  # fmt: skip
 

@@ -7,16 +7,16 @@ same time from the same state of the clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from ge.dialects.npu.instr import Inst
-from ge.dialects.npu.isa import scalar
-from ge.dialects.npu.operands import Reg, Value
-from ge.timing.regions import Flow, Region
+from ge.timing.regions import Region
 from ge.timing.slices import Slicer, Trip, results
 
 FEW = 48
 """Trips up to which one after the other is quicker than all at once."""
+GUESSES = 3
+"""How often to guess what trips hand on."""
 MOST = 1 << 18
 """Trips up to which all at once fits into memory."""
 _TOP, _WRAP = 1 << 63, 1 << 64
@@ -29,42 +29,38 @@ class Course(NamedTuple):
     results: tuple[Any, ...]
     """The registers of `results` behind the last trip."""
     signatures: Sequence[int]
-    starts: Callable[[int], Sequence[int]]
-    """The registers of `head`, sorted, at the beginning of a trip."""
-
-
-class Steps(NamedTuple):
-    """How carried registers change: each grows by sums of registers that keep their value."""
-
-    of: dict[int, list[tuple[int, Value]]]
+    starts: Callable[[int], Sequence[int] | Mapping[int, int]]
+    """What a trip begins with, by the place of a register in `head`, sorted."""
 
 
 class Planner:
     """Works out courses of one region."""
 
-    def __init__(
-        self, region: Region, code: list[Inst], flows: Mapping[int, Flow], slicer: Slicer
-    ) -> None:
+    def __init__(self, region: Region, slicer: Slicer) -> None:
         self.region = region
         self.inner = {
-            item.start: Planner(item, code, flows, slicer)
-            for item in region.body
-            if isinstance(item, Region)
+            item.start: Planner(item, slicer) for item in region.body if isinstance(item, Region)
         }
         self.head = sorted(region.head)
         self.results = results(region)
-        self._carried = [
+        self._handed = [
             (self.head.index(r), i) for i, r in enumerate(self.results) if r in region.head
         ]
-        self.carried = [(at, self.head[at]) for at, _ in self._carried]
-        """Where in `head` registers stand that trips hand on, and which they are."""
-        self._steps = _steps(region, code, flows)
-        self._source = slicer.source(region)
-        self._one: Trip | None = None
-        self._all: Trip | None = None
+        """Where registers that a trip hands to the next stand in `head` and in `results`."""
+        self.carried = [(at, self.head[at]) for at, _ in self._handed]
+        """Where they stand in `head`, and which they are."""
+        self._slicer = slicer
         self._courses: dict[tuple[int, ...], Course] = {}
         self._signatures: dict[tuple[int, ...], int] = {}
         self._numbers: dict[Any, int] = {}
+
+    @cached_property
+    def _one(self) -> Trip:
+        return self._compiled(_INTEGERS, "course")
+
+    @cached_property
+    def _all(self) -> Trip:
+        return self._compiled(_arrays(), "courses")
 
     def course(self, trips: int, *head: int) -> Course:
         """The course of `trips` trips that begin with registers `head`."""
@@ -89,54 +85,72 @@ class Planner:
     def _course(self, trips: int, head: list[int]) -> Course:
         if trips < 1:
             return Course(-1, (0,) * len(self.results), (), lambda trip: head)
-        if self._carried and FEW < trips <= MOST and self._steps is not None:
-            return self._all_at_once(trips, head)
-        return self._one_by_one(trips, head)
+        if not self._handed:
+            signature, outs = self._one(*head)
+            same = Repeated(self._signature(signature), trips)
+            return self._made((trips, same[0]), outs, same, lambda trip: head)
+        found = self._all_at_once(trips, head) if FEW < trips <= MOST else None
+        return found or self._one_by_one(trips, head)
 
     def _one_by_one(self, trips: int, head: list[int]) -> Course:
-        trip = self._one = self._one or self._compiled(_INTEGERS, "course")
-        values, signatures, starts = list(head), [], []
+        trip, values, signatures, starts = self._one, list(head), [], []
         outs: tuple[int, ...] = ()
-        for _ in range(trips if self._carried else 1):
+        for _ in range(trips):
             starts.append(tuple(values))
             signature, outs = trip(*values)
-            signatures.append(self._signatures.setdefault(signature, len(self._signatures)))
-            for at, index in self._carried:
+            signatures.append(self._signature(signature))
+            for at, index in self._handed:
                 values[at] = outs[index]
-        if not self._carried:
-            key: Any = (trips, signatures[0])
-            return self._made(key, outs, Repeated(signatures[0], trips), lambda trip: head)
-        return self._made(tuple(signatures), outs, signatures, starts.__getitem__)
+        return self._made(("all", *signatures), outs, signatures, starts.__getitem__)
 
-    def _all_at_once(self, trips: int, head: list[int]) -> Course:
+    def _all_at_once(self, trips: int, head: list[int]) -> Course | None:
+        """The same with arrays; None if what trips hand on cannot be guessed.
+
+        Each trip is taken to add as much as the first one; then as much as it added with that. A
+        guess is right when each trip hands on what the next one is taken to begin with.
+        """
         import numpy as np
 
-        trip = self._all = self._all or self._compiled(_arrays(), "courses")
-        assert self._steps is not None
-        steps = [
-            sum(sign * self._value(head, value) for sign, value in self._steps.get(register, ()))
-            for register in self.head
-        ]
+        _, outs = self._one(*head)
         count = np.arange(trips, dtype=np.int64)
-        values = [h + count * s if s else h for h, s in zip(head, steps, strict=True)]
-        with np.errstate(all="ignore"):
-            signature, outs = trip(*values)
-        rows, inverse = group(signature)
-        known = self._signatures
-        numbers = np.array([known.setdefault(row, len(known)) for row in rows], dtype=np.int64)
-        last = tuple(int(out[-1]) if isinstance(out, np.ndarray) else int(out) for out in outs)
-        if inverse is None:
-            same = Repeated(int(numbers[0]), trips)
-            key: Any = (trips, same[0])
-        else:
-            same = numbers[inverse]
-            key = same.tobytes()
-        return self._made(
-            key, last, same, lambda i: [h + i * s for h, s in zip(head, steps, strict=True)]
-        )
+        values: list[Any] = list(head)
+        for at, index in self._handed:
+            values[at] = head[at] + count * (outs[index] - head[at])
+        for _ in range(GUESSES):
+            with np.errstate(all="ignore"):
+                signature, outs = self._all(*values)
+            handed = {at: np.broadcast_to(outs[index], trips) for at, index in self._handed}
+            wrong = [at for at, out in handed.items() if self._differ(at, out, values[at])]
+            if not wrong:
+                return self._from_arrays(trips, values, signature, outs)
+            for at in wrong:
+                added = (handed[at] - values[at])[:-1]
+                values[at] = head[at] + np.concatenate(([0], np.cumsum(added)))
+        return None
 
-    def _value(self, head: list[int], value: Value) -> int:
-        return head[self.head.index(value.number)] if isinstance(value, Reg) else value
+    def _differ(self, at: int, handed: Any, values: Any) -> bool:
+        """Whether what trips hand on is not what the next ones begin with, as far as needed."""
+        difference, modulus = handed[:-1] - values[1:], self.region.head[self.head[at]]
+        return bool((difference % modulus if modulus else difference).any())
+
+    def _from_arrays(self, trips: int, values: list[Any], signature: Any, outs: Any) -> Course:
+        import numpy as np
+
+        rows, inverse = group(signature)
+        numbers = [self._signature(row) for row in rows]
+        last = tuple(int(out[-1]) if isinstance(out, np.ndarray) else int(out) for out in outs)
+        kept = {at: values[at] for at, _ in self._handed}
+
+        def starts(trip: int) -> dict[int, int]:
+            return {at: int(array[trip]) for at, array in kept.items()}
+
+        if inverse is None:
+            return self._made((trips, numbers[0]), last, Repeated(numbers[0], trips), starts)
+        each = np.array(numbers, dtype=np.int64)[inverse]
+        return self._made(each.tobytes(), last, each, starts)
+
+    def _signature(self, values: tuple[int, ...]) -> int:
+        return self._signatures.setdefault(values, len(self._signatures))
 
     def _made(self, key: Any, outs: Any, signatures: Sequence[int], starts: Any) -> Course:
         number = self._numbers.setdefault(key, len(self._numbers))
@@ -146,7 +160,7 @@ class Planner:
         # The source consists of fixed words, register numbers and integers of the code only.
         names = {f"loop{start}": getattr(p, method) for start, p in self.inner.items()}
         space: dict[str, Any] = {**words, **names}
-        exec(self._source, space)
+        exec(self._slicer.source(self.region), space)
         made: Trip = space["trip"]
         return made
 
@@ -163,42 +177,6 @@ class Repeated(Sequence[int]):
 
     def __getitem__(self, index: Any) -> Any:
         return self._signature
-
-
-def _steps(
-    region: Region, code: list[Inst], flows: Mapping[int, Flow]
-) -> dict[int, list[tuple[int, Value]]] | None:
-    """What each trip adds to carried registers; None if that is not known beforehand."""
-    carried = region.writes & region.head.keys()
-    steps: dict[int, list[tuple[int, Value]]] = {}
-    targets = sorted(region.targets.items())
-    for item in region.body:
-        if isinstance(item, Region):
-            if item.writes & carried:
-                return None
-            continue
-        target, numbers = flows[item]
-        if target not in carried:
-            continue
-        row = code[item].instr
-        by = numbers[1] if len(numbers) == 2 else None
-        guarded = any(place < item < to for place, to in targets)
-        own = bool(numbers) and numbers[0] == Reg(target)
-        varies = isinstance(by, Reg) and (
-            by.number in region.writes or by.number not in region.head
-        )
-        if row not in _ADDING or not own or guarded or varies:
-            return None
-        steps.setdefault(target, []).append((_ADDING[row], by))
-    return steps
-
-
-_ADDING = {
-    row: sign
-    for row in scalar.ARITHMETIC
-    for name, sign in (("add", 1), ("sub", -1))
-    if row.mnemonic == name
-}
 
 
 def group(columns: Sequence[Any]) -> tuple[list[tuple[int, ...]], Any]:

@@ -50,7 +50,7 @@ class Layout:
             return None
         found = self._planners.get(region)
         if found is None:
-            found = Planner(region, self._insts, self._reader.flows, self._slicer)
+            found = Planner(region, self._slicer)
             self._planners[region] = found
         return found
 
