@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ge.timing.engine import Clock, Meetings
 from ge.timing.estimate import meetings_of
 from ge.timing.layout import Layout
 from ge.timing.listener import Listener
+from ge.timing.quick import QuickCode
 from ge.timing.skip import Skipper
 from ge.timing.steps import Code
 from ge.timing.walk import BUDGET, Core, walk
@@ -66,6 +68,7 @@ class _Run:
     meetings: Meetings | None
     trace: bool
     budget: int
+    quick: QuickCode | None
     skipper: Skipper | None
 
     def cores(self) -> tuple[list[Core], list[Clock]]:
@@ -86,10 +89,11 @@ class _Run:
             if numbers:
                 numbers.core = core
             if clock:
-                clock.core = core
-                core.clock = clock
-                core.skipper = self.skipper
+                clock.follow(core)
                 clocks.append(clock)
+            if self.quick:
+                core.entries = self.quick.entries
+            core.skipper = self.skipper
             cores.append(core)
         return cores, clocks
 
@@ -111,7 +115,6 @@ class Simulator:
             )
         check_fits(program, self.target)
         self._code = Code(program, self.target, symbols(program))
-        self._skipper: Skipper | None = None
 
     def run(
         self,
@@ -145,7 +148,8 @@ class Simulator:
             meetings=None if mode is Mode.FUNCTIONAL else meetings_of(self.program, self.target),
             trace=trace,
             budget=budget,
-            skipper=self._skipping() if skip and mode is Mode.TIMING and not trace else None,
+            quick=None if functional else self._quick,
+            skipper=self._skipper if skip and not functional and not trace else None,
         )
         cores, clocks = run.cores()
         # Tiles are small: threads that meet at every product cost more than they give.
@@ -160,10 +164,13 @@ class Simulator:
             trace=traces.document(self._code, stats, spans) if trace else None,
         )
 
-    def _skipping(self) -> Skipper:
-        if self._skipper is None:
-            self._skipper = Skipper(Layout(self._code))
-        return self._skipper
+    @cached_property
+    def _skipper(self) -> Skipper:
+        return Skipper(Layout(self._code))
+
+    @cached_property
+    def _quick(self) -> QuickCode:
+        return QuickCode(self._code)
 
     def _check_mode(self, functional: bool, check_hazards: bool) -> None:
         if check_hazards and not functional:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ge.timing.formulas import INTEGERS, arrays
 from ge.timing.regions import Region
 from ge.timing.slices import Slicer, Trip, results
 
@@ -19,7 +20,6 @@ GUESSES = 3
 """How often to guess what trips hand on."""
 MOST = 1 << 18
 """Trips up to which all at once fits into memory."""
-_TOP, _WRAP = 1 << 63, 1 << 64
 
 
 class Course(NamedTuple):
@@ -56,11 +56,11 @@ class Planner:
 
     @cached_property
     def _one(self) -> Trip:
-        return self._compiled(_INTEGERS, "course")
+        return self._compiled(INTEGERS, "course")
 
     @cached_property
     def _all(self) -> Trip:
-        return self._compiled(_arrays(), "courses")
+        return self._compiled(arrays(), "courses")
 
     def course(self, trips: int, *head: int) -> Course:
         """The course of `trips` trips that begin with registers `head`."""
@@ -203,32 +203,3 @@ def group(columns: Sequence[Any]) -> tuple[list[tuple[int, ...]], Any]:
         tuple(int(c[i]) if isinstance(c, np.ndarray) else int(c) for c in columns) for i in index
     ]
     return rows, inverse
-
-
-def _wrap(value: int) -> int:
-    return value if -_TOP <= value < _TOP else (value + _TOP) % _WRAP - _TOP
-
-
-_INTEGERS: dict[str, Any] = {
-    "wrap": _wrap,
-    "div": lambda a, b: a // b if b else 0,
-    "mod": lambda a, b: a % b if b else 0,
-    "least": min,
-    "most": max,
-    "number": int,
-    "where": lambda mask, then, other: then if mask else other,
-}
-
-
-def _arrays() -> dict[str, Any]:
-    import numpy as np
-
-    return {
-        "wrap": lambda a: a if isinstance(a, np.ndarray) else _wrap(int(a)),
-        "div": np.floor_divide,
-        "mod": np.mod,
-        "least": np.minimum,
-        "most": np.maximum,
-        "number": lambda a: a.astype(np.int64) if isinstance(a, np.ndarray) else int(a),
-        "where": np.where,
-    }

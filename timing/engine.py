@@ -149,8 +149,15 @@ class Clock(Listener):
         self.spans: list[Span] | None = [] if trace else None
         self.end = self.now
 
+    def follow(self, core: Any) -> None:
+        """Listen to `core`."""
+        self.core = core
+        core.clock = self
+
     def issue(self, step: Step, registers: Registers, queue: int, waiting: int) -> Any:
-        now = self.scalar_time()
+        count = self.core.count
+        now = self.now + (count - self._counted) * self._issue
+        self._counted = count
         if queue != SCALAR:
             ring = self.rings[queue]
             room = self._depth - waiting
@@ -158,25 +165,30 @@ class Clock(Listener):
                 start = ring.popleft()
                 if start > now:
                     now = start
-            self.now = now
-        if step.inst.instr.work is None:
+        self.now = now
+        if not step.works:
             return now
-        return now, self._cost(step, registers), self.visit
+        sizes = step.sizes
+        cost = step.costs.get((self.sharers, sizes(registers)) if sizes else self.sharers)
+        return now, cost or self._cost(step, registers), self.visit
 
     def work(self, step: Step, ticket: tuple[int, Cost, Visit]) -> None:
         dispatch, cost, visit = ticket
+        busy, idle, latency, charges, _, _ = cost
         queue = step.queue
-        start, busy = self.free[queue], cost.busy
+        start = self.free[queue]
         if dispatch > start:
             start = dispatch
-            busy += cost.idle
+            busy += idle
         elif self.idle[queue]:
-            busy += cost.idle
+            busy += idle
         self.idle[queue] = False
         self.rings[queue].append(start)
-        end = self._limited(cost, start, start + busy)
+        end = start + busy
+        if charges:
+            end = self._limited(cost, start, end)
         self.free[queue] = end
-        seen = end + cost.latency
+        seen = end + latency
         if seen > self.done[queue]:
             self.done[queue] = seen
         self._note(visit, cost, step, start, end)
@@ -189,21 +201,23 @@ class Clock(Listener):
         self._note(self.visit, cost, step, start, end)
 
     def signal(self, step: Step, queue: int, flag: Flag, ticket: int) -> None:
-        at = max(ticket, self.free[queue])
+        at, done = self.free[queue], self.done[queue]
+        if ticket > at:
+            at = ticket
         if queue != SCALAR:
             self.rings[queue].append(at)
-        self.flags[flag] = max(at, self.done[queue]) + self._flag
+        self.flags[flag] = (at if at > done else done) + self._flag
 
     def wait(self, step: Step, queue: int, flag: Flag, ticket: int) -> None:
         raised = self.flags.pop(flag)
         if queue == SCALAR:
             self.now = max(ticket, raised)
             return
-        at = max(ticket, raised)
-        if at > self.free[queue]:
-            self.free[queue] = at
+        at, free = ticket if ticket > raised else raised, self.free[queue]
+        if at > free:
+            self.free[queue] = free = at
             self.idle[queue] = True
-        self.rings[queue].append(self.free[queue])
+        self.rings[queue].append(free)
 
     def drain(self) -> None:
         self.now = max(self.scalar_time(), *self.done, *self.free)
@@ -311,13 +325,15 @@ class Clock(Listener):
         return end
 
     def _note(self, visit: Visit, cost: Cost, step: Step, start: int, end: int) -> None:
+        _, _, latency, _, read, write = cost
         queue = step.queue
         visit.busy[queue] += end - start
-        visit.hbm_read += cost.hbm_read
-        visit.hbm_write += cost.hbm_write
+        if read or write:
+            visit.hbm_read += read
+            visit.hbm_write += write
         if visit.start < 0 or start < visit.start:
             visit.start = start
-        if end + cost.latency > visit.end:
-            visit.end = end + cost.latency
+        if end + latency > visit.end:
+            visit.end = end + latency
         if self.spans is not None:
             self.spans.append(Span(queue, step.index, visit.kernel, start, end, visit.sources))

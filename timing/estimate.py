@@ -13,6 +13,7 @@ from ge.dialects.npu.target import Target
 from ge.timing.areas import symbols
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
+from ge.timing.quick import QuickCode
 from ge.timing.steps import Code
 from ge.timing.walk import BUDGET, Core, walk
 
@@ -43,12 +44,15 @@ def estimate(program: Program, cores: Iterable[int] | None = None) -> Estimate:
     meetings = meetings_of(program, target)
     model = CostModel(target)
     code = Code(program, target, symbols(program))
+    quick = QuickCode(code)
     clocks, followed = [], []
     for number in range(program.cores) if cores is None else cores:
         clock = Clock(model, meetings, program.cores, trace=False)
-        clock.core = Core(code, number, NoMemory(), [clock], BUDGET)
+        core = Core(code, number, NoMemory(), [clock], BUDGET)
+        core.entries = quick.entries
+        clock.follow(core)
         clocks.append(clock)
-        followed.append(clock.core)
+        followed.append(core)
     walk(followed)
     return Estimate(max(clock.end for clock in clocks), meetings.start, tuple(clocks))
 

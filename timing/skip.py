@@ -42,7 +42,7 @@ class Skipper:
     def _in_one_kernel(self, core: Core, region: Region) -> bool:
         """Whether the region belongs to the kernel that is being run, and to no other."""
         kernels = core.code.kernel_of[region.start : region.end]
-        return core.in_call or kernels == [core.kernel] * len(kernels)
+        return bool(core.calls) or kernels == [core.kernel] * len(kernels)
 
     def _run(self, core: Core, planner: Planner, trips: int) -> None:
         region, registers = planner.region, core.registers

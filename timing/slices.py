@@ -12,34 +12,11 @@ from typing import Any
 from ge.dialects.npu.instr import Inst
 from ge.dialects.npu.isa import scalar
 from ge.dialects.npu.operands import Reg, Value
+from ge.timing.formulas import FORMULAS, LARGE
 from ge.timing.regions import BRANCHES, EXACT, Flow, Region
 
 Trip = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...]]]
 """From the registers of `head`, sorted, to the signature and the registers of `results`."""
-
-FORMULAS = {
-    "li": "{}",
-    "la": "{}",
-    "core": "{}",
-    "cores": "{}",
-    "add": "wrap({} + {})",
-    "sub": "wrap({} - {})",
-    "mul": "wrap({} * {})",
-    "div": "div({}, {})",
-    "mod": "mod({}, {})",
-    "min": "least({}, {})",
-    "max": "most({}, {})",
-    "and": "({} & {})",
-    "or": "({} | {})",
-    "xor": "({} ^ {})",
-    "shl": "wrap({} << ({} & 63))",
-    "shr": "({} >> ({} & 63))",
-    "slt": "number({} < {})",
-    "sle": "number({} <= {})",
-    "seq": "number({} == {})",
-    "sne": "number({} != {})",
-}
-"""What scalar instructions compute, for integers and arrays alike."""
 
 
 def results(region: Region) -> list[int]:
@@ -66,7 +43,8 @@ class Slicer:
         """The formula of a scalar instruction whose operands are needed modulo `moduli`."""
         row, numbers = self._code[place].instr, self._flows[place].numbers
         words = [_number(n) if m != 1 else "0" for n, m in zip(numbers, moduli, strict=True)]
-        return FORMULAS[row.mnemonic].format(*words or [f"({self._constant(place)})"])
+        value = FORMULAS[row.mnemonic].format(*words or [f"({self._constant(place)})"])
+        return f"wrap({value})" if row.mnemonic in LARGE else value
 
     def row(self, place: int) -> Any:
         return self._code[place].instr

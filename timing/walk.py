@@ -63,7 +63,8 @@ class Core:
         self._unreached = 0
         self._loops: list[list[int]] = []
         self._loop_end = _NOWHERE
-        self._calls: list[tuple[int, list[list[int]], int, bool]] = []
+        self.entries = code.entries
+        self.calls: list[tuple[int, list[list[int]], int, bool]] = []
         self._inherited = False
         self._resume = code.main
         self._launching = False
@@ -76,7 +77,7 @@ class Core:
 
     def run(self) -> None:
         """Go on until the core has to wait for the others, or has ended."""
-        entries, registers, limit = self.code.entries, self.registers, self._budget
+        entries, registers, limit = self.entries, self.registers, self._budget
         while True:
             place = self.place
             if place == self._loop_end:
@@ -91,7 +92,7 @@ class Core:
 
     def run_between(self, start: int, end: int) -> None:
         """Run code that leads from `start` to `end`, all loops in it being regions."""
-        entries, registers = self.code.entries, self.registers
+        entries, registers = self.entries, self.registers
         self.place = place = start
         while place != end:
             self.place = place + 1
@@ -148,16 +149,11 @@ class Core:
         self._loops.pop()
         self._loop_end = self._loops[-1][1] if self._loops else _NOWHERE
 
-    @property
-    def in_call(self) -> bool:
-        """Whether a function is open."""
-        return bool(self._calls)
-
     def call(self, place: int) -> None:
-        if len(self._calls) == CALLS:
+        if len(self.calls) == CALLS:
             raise self.fault(f"at most {CALLS} calls may be open")
-        self._follow_kernel(self.place - 1)
-        self._calls.append((self.place, self._loops, self.kernel, self._inherited))
+        self.follow_kernel(self.place - 1)
+        self.calls.append((self.place, self._loops, self.kernel, self._inherited))
         self._loops = []
         self._loop_end = _NOWHERE
         # Code called from within a kernel belongs to it: shared code names no nodes of its own.
@@ -169,9 +165,9 @@ class Core:
             self.skipper.function(self, place)
 
     def leave(self) -> None:
-        if not self._calls:
+        if not self.calls:
             raise self.fault("a return must follow a call")
-        self.place, self._loops, kernel, self._inherited = self._calls.pop()
+        self.place, self._loops, kernel, self._inherited = self.calls.pop()
         self._loop_end = self._loops[-1][1] if self._loops else _NOWHERE
         if kernel != self.kernel:
             self._enter(kernel)
@@ -201,8 +197,8 @@ class Core:
         except (ValueError, TypeError, OverflowError) as e:
             raise self.fault(f"the instruction cannot be executed: {e}", step.index) from e
 
-    def _follow_kernel(self, index: int) -> None:
-        if not self._inherited and not self._calls:
+    def follow_kernel(self, index: int) -> None:
+        if not self._inherited and not self.calls:
             kernel = self.code.kernel_of[index]
             if kernel != self.kernel:
                 self._enter(kernel)
@@ -217,8 +213,8 @@ class Core:
 
     def issue(self, step: Step, registers: Registers) -> None:
         """Hand an instruction to its unit."""
-        if not self._calls:
-            self._follow_kernel(step.index)
+        if not self.calls:
+            self.follow_kernel(step.index)
         queue = step.queue
         pending = self.pending[queue]
         if pending:
