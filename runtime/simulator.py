@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -20,6 +21,7 @@ from ge.dialects.npu.target import Target
 from ge.runtime import stats as figures
 from ge.runtime import trace as traces
 from ge.runtime.functional import Numbers
+from ge.runtime.garbage import few_collections
 from ge.runtime.hazards import Findings, Hazard, HazardChecker
 from ge.runtime.machine import Device, Glance, Memory
 from ge.runtime.shared_memory import SharedHistory
@@ -152,8 +154,7 @@ class Simulator:
             skipper=self._skipper if skip and not functional and not trace else None,
         )
         cores, clocks = run.cores()
-        # Tiles are small: threads that meet at every product cost more than they give.
-        with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
+        with _calculating() if functional else few_collections():
             walk(cores, progress)
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]
@@ -186,6 +187,13 @@ class Simulator:
         if run.meetings is None:
             return Stats(self.program, self.target, executed, hazards=hazards)
         return figures.timed(self.program, self.target, executed, clocks, run.meetings, hazards)
+
+
+@contextmanager
+def _calculating() -> Iterator[None]:
+    # Tiles are small: threads that meet at every product cost more than they give.
+    with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def simulate(program: Program, inputs: Mapping[str, Array] | None = None, **how: Any) -> Result:

@@ -17,6 +17,8 @@ from ge.timing.formulas import instruction
 from ge.timing.listener import pack_flag
 from ge.timing.steps import SCALAR, Code, Entry, Registers, Step
 
+_ARITHMETIC = frozenset(scalar.ARITHMETIC)
+
 
 class QuickCode:
     """The entries of a program's instructions."""
@@ -33,7 +35,7 @@ class QuickCode:
 
     def _entry(self, index: int, inst: Inst) -> Entry:
         row = inst.instr
-        if row in scalar.ARITHMETIC:
+        if row in _ARITHMETIC:
             target, *numbers = (v.number if isinstance(v, Reg) else v for v in inst.args)
             held = (isinstance(v, Reg) for v in inst.args[1:])
             return instruction(row.mnemonic, *held)(target, *numbers)

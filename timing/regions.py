@@ -8,12 +8,13 @@ a number (a counter that only picks one of two buffers), or exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from math import lcm
 from typing import NamedTuple
 
-from ge.dialects.npu.instr import Inst
+from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import scalar, sync
-from ge.dialects.npu.operands import REGISTERS, NumKind, Reg, RegKind, Value
+from ge.dialects.npu.operands import REGISTERS, DimsKind, NumKind, Reg, RegKind, Value
 
 CORE = REGISTERS
 """Stands for the core's number, as if a register held it."""
@@ -47,17 +48,23 @@ class Flow(NamedTuple):
 
 def flow(inst: Inst) -> Flow:
     """The registers of an instruction, those of addresses left out."""
-    target, numbers = -1, []
-    for kind, value in zip(inst.instr.operands.values(), inst.args, strict=True):
-        if isinstance(kind, RegKind):
-            target = value.number
-        elif isinstance(kind, NumKind):
-            numbers.append(value)
-        elif type(value) is tuple:
-            numbers += value
-    if inst.instr is scalar.core:
-        numbers.append(Reg(CORE))
-    return Flow(target, tuple(numbers))
+    row, args = inst
+    target, numbers, lists = _operands(row)
+    found = [args[index] for index in numbers]
+    for index in lists:
+        found += args[index]
+    if row is scalar.core:
+        found.append(Reg(CORE))
+    return Flow(-1 if target is None else args[target].number, tuple(found))
+
+
+@cache
+def _operands(row: Instr) -> tuple[int | None, list[int], list[int]]:
+    """Which operands are the target, numbers, and lists of numbers."""
+    kinds = list(enumerate(row.operands.values()))
+    target = next((i for i, kind in kinds if isinstance(kind, RegKind)), None)
+    numbers = [i for i, kind in kinds if isinstance(kind, NumKind)]
+    return target, numbers, [i for i, kind in kinds if isinstance(kind, DimsKind)]
 
 
 class Region:

@@ -13,6 +13,8 @@ from ge.timing.walk import Core
 
 WHOLE, TRIP = 0, 1
 """What an effect is of: a whole course, or one trip."""
+SHORT = 3
+"""Trips of an innermost loop up to which it is not worth while to remember each."""
 WINDOW = 16
 """Trips to compare at first when looking how long a pattern goes on."""
 
@@ -84,8 +86,10 @@ class _Runner:
             self._do(known)
         else:
             mark = self._clock.mark()
-            if len(self._course.signatures) == 1:
-                self._walk(0)
+            trips = len(self._course.signatures)
+            if trips == 1 or (trips <= SHORT and not self._planner.inner):
+                for trip in range(trips):
+                    self._walk(trip)
                 self._state = self._snapshots.take(self._core, self._clock)
             else:
                 self._trips()
