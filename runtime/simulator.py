@@ -134,7 +134,8 @@ class Simulator:
         Mode `timing` computes no tensors and needs no inputs: where the program loads a scalar,
         it finds the inputs that are given and the weights, and zeros elsewhere; there are no
         outputs. `budget` bounds the instructions of one core; `progress` hears how many all have
-        executed, now and then. Raises InputError for inputs that do not match, CheckFailed for a
+        executed, now and then. Without a trace, mode `timing` adds up what repeats unless `skip` is
+        off, with the same result. Raises InputError for inputs that do not match, CheckFailed for a
         program that faults.
         """
         mode = Mode(mode)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 from ge.timing.engine import Clock, Effect
+from ge.timing.steps import QUEUES
 from ge.timing.walk import Core
 
 
@@ -31,22 +31,24 @@ class Snapshots:
         What lies so far back that it cannot matter any more is taken to have just passed.
         """
         now = clock.scalar_time()
-        pending = _pending(core, clock, now)
-        if pending is None:
-            return None
-        # A waiting instruction was handed over in the past; nothing starts before the first.
-        base = min((ticket for queue in pending for _, _, _, ticket, _, _ in queue), default=0)
-        base = min(base, 0)
-        first = now + base
-        below = base - 1
+        pending: tuple[Any, ...] = ()
+        base = 0
+        if any(core.pending):
+            found = _pending(core, clock, now)
+            if found is None:
+                return None
+            # A waiting instruction was handed over in the past; nothing starts before the first.
+            pending = found
+            base = min(0, *(ticket for queue in pending for _, _, _, ticket, _, _ in queue))
+        free, first, below = clock.free, now + base, base - 1
         key = (
-            tuple([t - now if t >= first else below for t in clock.free]),
-            tuple([i and t >= first for i, t in zip(clock.idle, clock.free, strict=True)]),
+            tuple([t - now if t >= first else below for t in free]),
+            tuple([i and t >= first for i, t in zip(clock.idle, free, strict=True)]),
             tuple([t - now if t > first else base for t in clock.done]),
-            tuple([_ring(ring, now) for ring in clock.rings]),
+            _rings(clock, now) if max(free) > now else _STALE,
             tuple(
                 [
-                    max(level - now, base - credit)
+                    level - now if level > first - credit else base - credit
                     for level, credit in zip(clock.levels, clock.credits, strict=True)
                 ]
             ),
@@ -54,10 +56,10 @@ class Snapshots:
             pending,
             clock.sharers,
         )
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Snapshot(key)
-        return found
+        snapshot = self._known.get(key)
+        if snapshot is None:
+            snapshot = self._known[key] = Snapshot(key)
+        return snapshot
 
 
 def restore(snapshot: Snapshot, core: Core, clock: Clock) -> None:
@@ -88,19 +90,21 @@ def restore(snapshot: Snapshot, core: Core, clock: Clock) -> None:
             mine.append((getattr(core, act), step, flag, [time], needs))
 
 
-def _ring(ring: deque[int], now: int) -> tuple[int, ...]:
-    """The slots that are still taken."""
-    if not ring or ring[-1] <= now:
-        return ()
-    return tuple([t - now for t in ring if t > now])
+_STALE: tuple[tuple[int, ...], ...] = ((),) * len(QUEUES)
 
 
-_EMPTY: tuple[Any, ...] = ()
+def _rings(clock: Clock, now: int) -> tuple[tuple[int, ...], ...]:
+    """The slots that are still taken; there are none where a unit has nothing to do any more."""
+    return tuple(
+        [
+            tuple([t - now for t in ring if t > now]) if free > now else ()
+            for ring, free in zip(clock.rings, clock.free, strict=True)
+        ]
+    )
 
 
 def _pending(core: Core, clock: Clock, now: int) -> tuple[Any, ...] | None:
-    if not any(core.pending):
-        return _EMPTY
+    """What waits for flags; None if some of it belongs to another pass or to an arrival."""
     found = []
     for queue in core.pending:
         mine = []

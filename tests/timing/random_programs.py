@@ -78,10 +78,10 @@ class Writer:
         if not depth:
             return inside(outer)
         counter, end = self.register(), self.label()
-        total, step = rng.randint(1, 150), rng.choice((16, 32, 48, 64))
+        total, step = rng.randint(1, 100), rng.choice((16, 32, 48, 64))
         trips, size = -(-total // step), self.register()
         if depth == 1 and rng.random() < 0.3:
-            trips = rng.choice((60, 100))
+            trips = rng.choice((50, 70))
         lines = [f"li {counter}, 0"]
         count = str(trips)
         if outer and rng.random() < 0.3:
