@@ -1,6 +1,6 @@
 """A long assembly text: the kernels of a program again and again, each with labels of its own.
 
-`python bench/big_assembly.py PROGRAM.s OUT.s LINES` writes it, and prints how many lines it has.
+`python -m bench.big_assembly PROGRAM.s OUT.s LINES` writes it, and prints how many lines it has.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Long models of small operators: what compile time is measured on."""
+"""Long models of small operators, to measure compile time on.
+
+`python -m bench.chains OUT.onnx COUNT` writes one.
+"""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import onnx
 
-from models import Net
+from examples.models import Net
 
 ROWS, WIDTH = 16, 32
 LAYERS = 8
@@ -33,3 +35,7 @@ def _layer(net: Net, x: str, name: str) -> str:
     residual = net("Add", sharp, x, name=f"{name}/residual")
     gate = net("Sigmoid", residual, name=f"{name}/gate")
     return str(net("Mul", residual, gate, name=f"{name}/out"))
+
+
+if __name__ == "__main__":
+    onnx.save(chain(int(sys.argv[2])), sys.argv[1])

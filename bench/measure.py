@@ -19,13 +19,14 @@ class Usage(NamedTuple):
     """What a process took, and what it printed."""
 
     seconds: float
+    processor_seconds: float
     peak_mb: float
     output: str
 
 
 def run(*words: str | Path) -> Usage:
     """Run Python with `words` in a process of its own; raises if it fails."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src")))}
     command = [sys.executable, *map(str, words)]
     started = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -37,18 +38,24 @@ def run(*words: str | Path) -> Usage:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return Usage(seconds, usage.ru_maxrss / 1024, output)
+    processor = usage.ru_utime + usage.ru_stime
+    return Usage(seconds, processor, usage.ru_maxrss / 1024, output)
+
+
+def module(name: str, *words: str | Path) -> Usage:
+    """Run a module as a script."""
+    return run("-m", name, *words)
 
 
 def tool(name: str, *words: str | Path) -> Usage:
     """Run one of the tools."""
-    module = f"ge.tools.{name.replace('-', '_')}"
-    return run("-c", f"import sys; from {module} import main; sys.exit(main())", *words)
+    where = f"ge.tools.{name.replace('-', '_')}"
+    return run("-c", f"import sys; from {where} import main; sys.exit(main())", *words)
 
 
 def write_models(folder: Path) -> None:
     """Write the example models."""
-    run(ROOT / "examples" / "models.py", folder)
+    module("examples.models", folder)
 
 
 class Figure(NamedTuple):

@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measure import Figure, Usage, arguments, report, run, tool, write_models
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-HERE = Path(__file__).parent
-TIMED = HERE / "timed.py"
+from bench.measure import Figure, Usage, arguments, module, report, tool, write_models
+
 MODELS = ("simple_transformer", "resnet_small")
 LINES = 1_000_000
-COUNTS = (1_000, 2_000, 5_000, 10_000)
+COUNTS = (100, 1_000, 2_000, 5_000, 10_000)
+"""What the first takes is what a compile takes for itself, without its operators."""
 TRIES = 3
 """Of short runs the fastest counts: others may use the machine too."""
 
@@ -34,7 +35,7 @@ def _figures(folder: Path) -> Iterator[Figure]:
     yield Figure("ge-opt --help", _best(lambda: tool("ge-opt", "--help")).seconds, "s", 0.4)
     yield from _assembling(folder)
     yield from _simulating(folder / f"{MODELS[0]}.onnx")
-    yield from _growing()
+    yield from _growing(folder)
 
 
 def _compiling(folder: Path) -> Iterator[Figure]:
@@ -54,8 +55,8 @@ def _assembling(folder: Path) -> Iterator[Figure]:
     """A long text, whose weights are those of the transformer."""
     small, text = folder / "small.s", folder / "big.s"
     tool("ge-compile", folder / f"{MODELS[0]}.onnx", "--emit", "asm", "-o", small)
-    lines = int(run(HERE / "big_assembly.py", small, text, str(LINES)).output)
-    inside = float(run(TIMED, "assemble", text, folder / "big.o").output)
+    lines = int(module("bench.big_assembly", small, text, str(LINES)).output)
+    inside = float(module("bench.timed", "assemble", text, folder / "big.o").output)
     yield Figure("ge-as, start-up excluded", lines / inside, "lines/s", 200_000, at_least=True)
     whole = tool("ge-as", text, "-o", folder / "big.o")
     yield Figure("ge-as, whole process", lines / whole.seconds, "lines/s")
@@ -64,18 +65,28 @@ def _assembling(folder: Path) -> Iterator[Figure]:
 
 def _simulating(model: Path) -> Iterator[Figure]:
     """The simulator's numbers against onnxruntime, each in a process of its own."""
-    theirs = float(run(TIMED, "onnxruntime", model).output)
-    ours = float(run(TIMED, "simulate", model).output)
+    theirs = float(module("bench.timed", "onnxruntime", model).output)
+    ours = float(module("bench.timed", "simulate", model).output)
     yield Figure("functional run, times onnxruntime's", ours / theirs, "", 15)
 
 
-def _growing() -> Iterator[Figure]:
+def _growing(folder: Path) -> Iterator[Figure]:
     """Compile time of an operator: it must not grow with their number."""
-    each = dict(zip(COUNTS, map(float, run(TIMED, "grow", *map(str, COUNTS)).output.split())))
-    for count, seconds in each.items():
-        yield Figure(f"compile, {count:,} operators, one", seconds * 1e3, "ms")
+    first, *counts = COUNTS
+    rest = _processor_seconds(folder, first)
+    each: dict[int, float] = {}
+    for count in counts:
+        each[count] = (_processor_seconds(folder, count) - rest) / (count - first)
+        yield Figure(f"ge-compile, {count:,} operators, each", each[count] * 1e3, "ms")
     yield Figure("  slowest to fastest", max(each.values()) / min(each.values()), "", 1.5)
 
 
+def _processor_seconds(folder: Path, count: int) -> float:
+    model = folder / f"chain{count}.onnx"
+    module("bench.chains", model, str(count))
+    words = (model, "-o", folder / "chain.o")
+    return min(tool("ge-compile", *words).processor_seconds for _ in range(TRIES))
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

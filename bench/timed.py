@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
 import sys
 import time
@@ -63,23 +62,9 @@ def _timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def grow(*counts: str) -> str:
-    """Seconds an operator, of compiling chains with `counts` operators."""
-    import ge
-    from chains import chain
-
-    ge.compile(chain(100))
-    each = []
-    for count in map(int, counts):
-        model = chain(count)
-        gc.collect()
-        each.append(_timed(lambda model=model: ge.compile(model)) / count)  # type: ignore[misc]
-    return " ".join(map(str, each))
-
-
 if __name__ == "__main__":
     name, *words = sys.argv[1:]
-    works: dict[str, Callable[..., float | str]] = {
-        work.__name__: work for work in (assemble, onnxruntime, simulate, grow)
+    works: dict[str, Callable[..., float]] = {
+        work.__name__: work for work in (assemble, onnxruntime, simulate)
     }
     print(works[name](*words))

@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from ge.dialects.diagnostics import InputError
 from ge.dialects.weights import Blob, WeightsAttr, WeightStore, make_weights_dialect, write_weights
+from ge.dialects.weights_file import INLINE_BYTES
 
 WEIGHTS_FILE = "ge.weights"
 """The module attribute that names the weights file, relative to the text's folder."""
@@ -160,8 +161,6 @@ def _blobs(module: ModuleOp) -> list[Blob]:
 
 
 def _inline(blob: Blob) -> bool:
-    from ge.dialects.weights import INLINE_BYTES
-
     return blob.nbytes <= INLINE_BYTES
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import mmap
 import re
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,24 +14,15 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from ge.dialects import weights_file
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError
+from ge.dialects.weights_file import DIGEST_CHARS, INLINE_BYTES, WeightsFile, digest_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-INLINE_BYTES = 1024
-"""Constants up to this size stand in the text itself."""
-
-DIGEST_CHARS = 32
 _DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_CHARS}}}").fullmatch
-ALIGN = 64
-MAX_HEADER_BYTES = 100 << 20
-
-
-def digest_of(data: memoryview) -> str:
-    """The name of some bytes: the first half of their SHA-256 in hex."""
-    return hashlib.sha256(data).hexdigest()[:DIGEST_CHARS]
 
 
 class Blob:
@@ -162,58 +149,13 @@ def to_array(attr: WeightsAttr, type_: TensorType[Attribute]) -> NDArray[Any]:
 
 
 def write_weights(path: Path, blobs: Iterable[Blob]) -> None:
-    """Write blobs as a safetensors file whose tensor names are digests."""
-    # The format allows no gaps, so multiples of 64 bytes go first: those stay aligned.
-    unique = {b.digest: b for b in blobs}
-    order = sorted(unique.values(), key=lambda b: (-min(ALIGN, b.nbytes & -b.nbytes), b.digest))
-    header: dict[str, object] = {}
-    at = 0
-    for b in order:
-        span = [at, at + b.nbytes]
-        header[b.digest] = {"dtype": "U8", "shape": [b.nbytes], "data_offsets": span}
-        at += b.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 8) % ALIGN)
-    # The old file may be the mapped source of the blobs, so it stays until the new one is whole.
-    unfinished = path.with_name(f"{path.name}.unfinished")
+    """Write blobs as a weights file; raises InputError where that cannot be."""
     try:
-        with unfinished.open("wb") as f:
-            f.write(struct.pack("<Q", len(text)) + text)
-            for b in order:
-                f.write(b.data)
-        unfinished.replace(path)
+        weights_file.write_weights(path, ((b.digest, b.data) for b in blobs))
     except OSError as e:
         raise InputError(f"must be writable, {e.strerror}", str(path)) from None
 
 
 def read_weights(path: Path) -> dict[str, memoryview]:
-    """Digest -> bytes of a weights file, mapped and not copied; every field is checked."""
-    try:
-        with path.open("rb") as f:
-            size = f.seek(0, 2)
-            data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
-    except OSError as e:
-        raise InputError(f"must be a readable weights file, {e.strerror}", str(path)) from None
-    if len(data) < 8:
-        raise InputError(f"must start with an 8-byte length, got {len(data)} bytes", str(path))
-    (length,) = struct.unpack("<Q", data[:8])
-    if length > min(len(data) - 8, MAX_HEADER_BYTES):
-        raise InputError(f"header must lie in the file, its length says {length}", str(path))
-    try:
-        header = json.loads(bytes(data[8 : 8 + length]))
-    except (ValueError, RecursionError):
-        raise InputError("header must be JSON, got something else", str(path)) from None
-    if not isinstance(header, dict):
-        raise InputError(f"header must be a JSON object, got {type(header).__name__}", str(path))
-    body = data[8 + length :]
-    rows = {name: row for name, row in header.items() if name != "__metadata__"}
-    return {name: _span(body, name, row, path) for name, row in rows.items()}
-
-
-def _span(body: memoryview, name: str, row: Any, path: Path) -> memoryview:
-    """The bytes that a header row names."""
-    span = row.get("data_offsets") if isinstance(row, dict) else None
-    match span:
-        case [int(start), int(end)] if 0 <= start <= end <= len(body):
-            return body[start:end]
-    raise InputError(f"'{name}' must lie in the file's {len(body)} bytes, got {span}", str(path))
+    """Digest -> bytes of a weights file, mapped and not copied; a Blob checks them."""
+    return WeightsFile(path).unchecked

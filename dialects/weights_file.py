@@ -7,11 +7,13 @@ import json
 import mmap
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from ge.dialects.diagnostics import InputError
 
 DIGEST_CHARS = 32
 """Hexadecimal characters of a digest: the first half of a SHA-256."""
+ALIGN = 64
 INLINE_BYTES = 1024
 """Larger blobs stand in a weights file, smaller ones in the text itself."""
 _MOST_HEADER_BYTES = 100_000_000  # What the safetensors library takes.
@@ -25,23 +27,26 @@ def digest_of(data: Data) -> str:
 
 
 def write_weights(path: Path, blobs: Iterable[tuple[str, Data]]) -> None:
-    """Write blobs by digest, in order, each once; same blobs, same bytes. Raises OSError.
+    """Write blobs by digest, each once; same blobs, same bytes. Raises OSError.
 
     The old file, which may be the mapped source of the blobs, stays whole until the new one is.
     """
     unique = dict(blobs)
+    sizes = {digest: memoryview(data).nbytes for digest, data in unique.items()}
+    # The format allows no gaps, so multiples of 64 bytes go first: those stay aligned.
+    order = sorted(sizes, key=lambda d: (-min(ALIGN, sizes[d] & -sizes[d]), d))
     entries, at = {}, 0
-    for digest, data in unique.items():
-        size = memoryview(data).nbytes
-        entries[digest] = {"dtype": "U8", "shape": [size], "data_offsets": [at, at + size]}
-        at += size
+    for digest in order:
+        span = [at, at + sizes[digest]]
+        entries[digest] = {"dtype": "U8", "shape": [sizes[digest]], "data_offsets": span}
+        at = span[1]
     header = json.dumps(entries, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
+    header += b" " * (-(len(header) + 8) % ALIGN)
     unfinished = path.with_name(f"{path.name}.unfinished")
     with unfinished.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        for data in unique.values():
-            file.write(data)
+        for digest in order:
+            file.write(unique[digest])
     unfinished.replace(path)
 
 
@@ -69,6 +74,11 @@ class WeightsFile:
             )
         self._checked[digest] = data
         return data
+
+    @property
+    def unchecked(self) -> dict[str, memoryview]:
+        """All blobs by digest, their bytes not compared with it yet."""
+        return {digest: self._data[begin:end] for digest, (begin, end) in self._places.items()}
 
 
 class WeightsFolder:
@@ -107,23 +117,26 @@ def _map(path: Path) -> memoryview:
 
 def _places(data: memoryview, where: str) -> dict[str, tuple[int, int]]:
     """Where each tensor begins and ends in the file, by name."""
+    if len(data) < 8:
+        raise InputError(f"must start with an 8-byte length, got {len(data)} bytes", where)
     size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or not 0 < size <= min(len(data) - 8, _MOST_HEADER_BYTES):
-        raise InputError("must be a safetensors file, its header is cut off", where)
+    if size > min(len(data) - 8, _MOST_HEADER_BYTES):
+        raise InputError(f"header must lie in the file, its length says {size}", where)
     begin = 8 + size
     try:
         header = json.loads(bytes(data[8:begin]))
-        return {
-            name: _place(begin, entry["data_offsets"], len(data))
-            for name, entry in header.items()
-            if name != "__metadata__"
-        }
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as e:
-        raise InputError("must be a safetensors file, its header is malformed", where) from e
+    except (ValueError, RecursionError):
+        raise InputError("header must be JSON, got something else", where) from None
+    if not isinstance(header, dict):
+        raise InputError(f"header must be a JSON object, got {type(header).__name__}", where)
+    rows = {name: row for name, row in header.items() if name != "__metadata__"}
+    return {name: _place(name, row, begin, len(data), where) for name, row in rows.items()}
 
 
-def _place(begin: int, offsets: list[int], end: int) -> tuple[int, int]:
-    first, last = offsets
-    if type(first) is not int or type(last) is not int or not 0 <= first <= last <= end - begin:
-        raise ValueError
-    return begin + first, begin + last
+def _place(name: str, row: Any, begin: int, end: int, where: str) -> tuple[int, int]:
+    """The bytes that a header row names."""
+    span = row.get("data_offsets") if isinstance(row, dict) else None
+    match span:
+        case [int(first), int(last)] if 0 <= first <= last <= end - begin:
+            return begin + first, begin + last
+    raise InputError(f"'{name}' must lie in the file's {end - begin} bytes, got {span}", where)

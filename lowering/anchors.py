@@ -18,6 +18,7 @@ from ge.dialects.fused.ops import (
     Conv2DOp,
     ElementwiseOp,
     FusedOp,
+    GatherOp,
     MatMulOp,
     PadOp,
     PoolOp,
@@ -25,7 +26,7 @@ from ge.dialects.fused.ops import (
     YieldOp,
 )
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, constant_of, dims, tensor
-from ge.dialects.graph.ops import binary, conv, layout, linear, norm, pool, reduce, unary
+from ge.dialects.graph.ops import binary, conv, index, layout, linear, norm, pool, reduce, unary
 from ge.dialects.graph.ops.window import Window
 
 Shape = tuple[int, ...]
@@ -333,6 +334,19 @@ def _concat(maker: Maker, op: layout.ConcatOp, sources: tuple[str, ...]) -> Fuse
     ins = [maker.operand(v) for v in tensors]
     out = op.results[0].type
     return ConcatOp.of(op.ONNX, sources, ins, out, block, axis=IntegerAttr(axis, i64))
+
+
+@anchor(index.GatherOp)
+def _gather(maker: Maker, op: index.GatherOp, sources: tuple[str, ...]) -> FusedOp:
+    """Slice by slice; one index alone is a row of one."""
+    axis = op.attrs["axis"] % len(shape_of(op.x))
+    before, behind = shape_of(op.x)[:axis], shape_of(op.x)[axis + 1 :]
+    places = shape_of(op.indices) or (1,)
+    out = tensor((*before, *places, *behind), type_of(op.x).element_type)
+    body = Body(out)
+    block = body.end(body.block.args[0])
+    ins = [maker.operand(op.x), maker.operand(op.indices, places)]
+    return GatherOp.of(op.ONNX, sources, ins, out, block, axis=IntegerAttr(axis, i64))
 
 
 @anchor(layout.PadOp)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, UnitAttr, f64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ge.dialects.dtypes import DType
@@ -70,6 +70,7 @@ class _Builder:
         self.buffers: dict[str, BufferOp] = {}
         self.homes: dict[BufferOp, Scope] = {}
         self.loads: dict[tuple[str, Space, Scope], BufferOp] = {}
+        self.copies = dict(tiling.copies)
         self.vectors = 0
         self._build()
 
@@ -125,6 +126,8 @@ class _Builder:
             properties={"label": StringAttr(label), "map": MapAttr(axes)},
             result_types=[BufferType.of(space, dtype)],
         )
+        if label in self.copies:
+            op.properties["copies"] = IntegerAttr(self.copies[label], i64)
         first = next((o for o in home.block.ops if not isinstance(o, BufferOp)), None)
         self.put(home, op, 0, first)
         self.homes[op] = home
@@ -133,8 +136,8 @@ class _Builder:
     def hoist(self, scope: Scope, operand: Operand) -> tuple[Scope, Operation | None]:
         """The outermost loop inside which the operand's region is the same, and what it holds."""
         below: Operation | None = None
-        dims = set(operand.dims)
-        while scope.parent and not dims & scope.steps.keys():
+        dims = set(operand.depends)
+        while scope.parent and not dims & scope.cuts:
             if (operand.name, scope.label) in self.tiling.pinned:
                 break
             below, scope = scope.op, scope.parent
@@ -153,6 +156,8 @@ class _Builder:
                 f"{operand.name}_{space}", operand.axes, space, operand.dtype, home
             )
             move = _move(self.args[operand.name], buffer.result, operand.axes, operand.pad)
+            if (indexed := operand.indexed) is not None:
+                move = move.at_index(self.args[indexed.by], *indexed[1:])
             self.put(home, move, stage, before)
             self.loads[key] = buffer
         return self.loads[key]
@@ -203,7 +208,7 @@ class _Builder:
             source = self.buffers[f"{name}@l1"]
         used = set(self.dims_of(name))
         home, before = inner, None
-        while home is not scope and home.parent and not used & home.steps.keys():
+        while home is not scope and home.parent and not used & home.cuts:
             before, home = home.op, home.parent
         dtype = source.result.type.dtype
         tile = self.buffer(f"{name}_{space}", identity(dims), space, dtype, home)

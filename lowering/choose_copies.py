@@ -36,6 +36,8 @@ class Room:
     def wanted(self) -> int:
         """Two copies let units overlap; what one unit uses, or what stays, needs no second one."""
         alone = len({use.unit for use in self.uses}) < 2 or self.home.parent is None
+        if self.buffer.copies is not None:
+            return self.least
         return self.least if alone else max(2, self.least)
 
     @property
@@ -74,6 +76,8 @@ def rooms_of(kernel: KernelOp) -> list[Room]:
             if isinstance(op, BufferOp):
                 stages = [_stage(use, scope) for use in uses[op]] or [0]
                 least = 1 + max(stages) - min(stages)
+                if op.copies is not None:
+                    least = max(least, op.copies.value.data)
                 rooms.append(Room(op, scope, tuple(uses[op]), bytes_of(op, scope.sizes), least))
     return rooms
 

@@ -139,6 +139,7 @@ class StatementWriter:
             sizes.append(size)
             lows.append(low)
             highs.append(high)
+        offset = self.out.add(offset, self.indexed(op, home))
         named: dict[str, Any] = {
             "dst": self.slot(buffer, frame),
             "src": self.plus(at, self.out.mul(offset, tensor.dtype.bytes)),
@@ -153,6 +154,26 @@ class StatementWriter:
             if op.pad is not None:
                 named["pad"] = op.pad.value.data
         self.put(instr_of(op), named)
+
+    def indexed(self, op: MoveOp, home: Frame) -> Scalar:
+        """How much further on the tile lies that an element of another tensor asks for."""
+        if op.index is None:
+            return 0
+        assert op.places is not None
+        assert op.extent is not None
+        assert op.pitch is not None
+        tensor = op.index.type
+        assert isinstance(tensor, HbmType)
+        place: Scalar = 0
+        for axis, stride in zip(op.places.data, tensor.strides, strict=True):
+            place = self.out.add(place, self.out.mul(self.lowest(axis, home), stride))
+        at = Addr(Space.GM, 0, self.arguments[op.index])  # type: ignore[arg-type]
+        number = self.out.register()
+        source = self.plus(at, self.out.mul(place, tensor.dtype.bytes))
+        self.out.emit("lds", number, source, tensor.dtype)
+        below = self.out.compute("slt", number, 0)
+        front = self.out.add(number, self.out.mul(below, op.extent.value.data))
+        return self.out.mul(front, op.pitch.value.data)
 
     def outside(self, axis: Axis, n: int, first: Scalar, size: Scalar) -> tuple[Scalar, Scalar]:
         """How many places of a box lie before and behind the tensor; 0 where none ever does."""

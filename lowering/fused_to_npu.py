@@ -24,6 +24,7 @@ from ge.dialects.npu.tree import HbmType
 from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of, shape_of
 from ge.lowering.kernels.table import describe
+from ge.lowering.kernels.tiling import parse_tiling
 from ge.lowering.place_kernel import place
 
 
@@ -62,7 +63,7 @@ class _Lowering:
             regions=[Region(self.block)],
         )
         self.tensors: dict[SSAValue, SSAValue] = {}
-        self.kernels: dict[Description, str] = {}
+        self.kernels: dict[tuple[Description, StringAttr | None], str] = {}
         self.outputs = {
             place_of(value).base: (name, shape_of(value))
             for value, name in zip(return_of(main).arguments, output_names(main), strict=True)
@@ -111,18 +112,23 @@ class _Lowering:
             descriptions = describe(op)
             for number, description in enumerate(descriptions):
                 ins = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
-                self.invoke(self.symbol(description, sources), ins, op.out, sources)
+                symbol = self.symbol(description, sources, op.tiling)
+                self.invoke(symbol, ins, op.out, sources)
         except (UnsupportedError, DoesNotFit) as e:
             raise _named(e, sources) from None
 
-    def symbol(self, description: Description, sources: Sequence[str]) -> str:
+    def symbol(
+        self, description: Description, sources: Sequence[str], tiling: StringAttr | None
+    ) -> str:
         """The kernel that computes a description, built when it is first asked for."""
-        if description not in self.kernels:
+        key = (description, tiling)
+        if key not in self.kernels:
             name = f"k{len(self.kernels)}"
-            self.kernels[description] = name
+            self.kernels[key] = name
+            chosen = parse_tiling(tiling.data) if tiling else None
             built = description if self.overlap else in_turns(description)
-            self.block.add_op(place(built, self.target, name, sources))
-        return self.kernels[description]
+            self.block.add_op(place(built, self.target, name, sources, chosen))
+        return self.kernels[key]
 
     def invoke(
         self, symbol: str, ins: Sequence[SSAValue], out: SSAValue, sources: Sequence[str]

@@ -16,6 +16,7 @@ from ge.dialects.fused.ops import (
     Conv2DOp,
     ElementwiseOp,
     FusedOp,
+    GatherOp,
     MatMulOp,
     PoolOp,
     RowwiseOp,
@@ -286,8 +287,8 @@ FUSIONS = (
     ),
     Fusion(
         "Elementwise",
-        "Elementwise kernels in a chain are one, also behind a pool.",
-        (ElementwiseOp, PoolOp),
+        "Elementwise kernels in a chain are one, also behind a pool or a gather.",
+        (ElementwiseOp, PoolOp, GatherOp),
         (ElementwiseOp,),
         _chain,
         renames=False,

@@ -77,8 +77,10 @@ class _Kernels:
             self.nothing(op)
             return
         if (see := VIEWS.get(type(op))) is not None:
-            self.views(op, see(self.seen[op.operands[0]], op))
-            return
+            views = see(self.seen[op.operands[0]], op)
+            if None not in views or type(op) not in ANCHORS:
+                self.views(op, views)
+                return
         try:
             kernel = self.kernel(op)
         except UnsupportedError as e:

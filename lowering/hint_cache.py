@@ -54,7 +54,8 @@ def _hint(program: ProgramOp) -> None:
     cold = _cold_operands(program, room)
     for name, kernel in kernels.items():
         for index, arg in enumerate(kernel.body.block.args):
-            moves = [u.operation for u in arg.uses if isinstance(u.operation, MoveOp)]
+            users = [u.operation for u in arg.uses]
+            moves = [o for o in users if isinstance(o, MoveOp) and arg in (o.source, o.target)]
             _set(kernel, arg, moves, index in cold[name], program.cores.value.data)
 
 
@@ -98,6 +99,7 @@ def _set(kernel: KernelOp, arg: SSAValue, moves: Iterable[MoveOp], cold: bool, c
     type_ = arg.type
     assert isinstance(type_, HbmType)
     distinct = prod(n for n, s in zip(type_.shape, type_.strides, strict=True) if s)
+    distinct *= max((m.extent.value.data for m in loads if m.extent), default=1)
     for move in moves:
         if not cold:
             miss = 0

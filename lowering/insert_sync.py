@@ -184,7 +184,7 @@ def _copies(buffer: BufferOp) -> int:
     return buffer.copies.value.data if buffer.copies else 1
 
 
-def _plan(kernel: KernelOp, overlap: bool) -> list[tuple[_Body, list[Flag]]]:
+def _plan(kernel: KernelOp, cores: int, overlap: bool) -> list[tuple[_Body, list[Flag]]]:
     all_scopes = list(scopes(root(kernel)))
     bodies: dict[Operation, _Body] = {scope.op: _Body(scope) for scope in all_scopes}
     for buffer, uses in accesses(kernel).items():
@@ -195,6 +195,10 @@ def _plan(kernel: KernelOp, overlap: bool) -> list[tuple[_Body, list[Flag]]]:
     if not overlap:
         for body in bodies.values():
             _take_turns(body)
+    for body in bodies.values():
+        # What no later run of the body waits for needs no flag.
+        runs = body.scope.runs(cores)
+        body.flags = [flag for flag in body.flags if flag.distance < runs]
     return [(body, _reduced(body)) for body in bodies.values()]
 
 
@@ -212,10 +216,10 @@ def _take_turns(body: _Body) -> None:
         body.flags.append(Flag(last, Unit.V, first, Unit.M, 1, 1, any_buffer))
 
 
-def insert(kernel: KernelOp, overlap: bool = True) -> None:
+def insert(kernel: KernelOp, cores: int, overlap: bool = True) -> None:
     """Add the flags of one kernel; a buffer gives up a copy where a pair has too few flags."""
     while True:
-        plan = _plan(kernel, overlap)
+        plan = _plan(kernel, cores, overlap)
         need: dict[Pair, int] = defaultdict(int)
         for _, flags in plan:
             for flag in flags:
@@ -264,5 +268,5 @@ class InsertSyncPass(ModulePass):
     """Without it the matrix and the vector work of a kernel take turns."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for _, kernel in kernels_of(op):
-            insert(kernel, self.overlap)
+        for program, kernel in kernels_of(op):
+            insert(kernel, program.cores.value.data, self.overlap)

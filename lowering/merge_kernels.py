@@ -23,7 +23,9 @@ def merge(first: FusedOp, then: FusedOp, kind: str) -> FusedOp:
     extras = list(dict.fromkeys(ins[anchor.ANCHOR_INS :]))
     body = _joined(first, then, head, extras)
     properties = {
-        k: v for k, v in anchor.properties.items() if k not in ("kind", "sources", "layout")
+        k: v
+        for k, v in anchor.properties.items()
+        if k not in ("kind", "sources", "layout", "tiling")
     }
     if then.layout:
         properties["layout"] = then.layout

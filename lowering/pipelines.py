@@ -54,6 +54,10 @@ PASSES = {
         "ge.lowering.set_precision:SetPrecisionPass",
         "Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).",
     ),
+    "decompose-operators": Pass(
+        "ge.lowering.decompose_operators:DecomposeOperatorsPass",
+        "Write operators that have no kernel as several that have one.",
+    ),
     "fold-batch-norm": Pass(
         "ge.lowering.fold_batch_norm:FoldBatchNormPass",
         "Fold batch norms into the convolutions before them.",
@@ -162,7 +166,7 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     """
     if level is Level.GRAPH:
         fold = [make_pass("fold-batch-norm")] if options.fuse else []
-        kernels = [make_pass("graph-to-fused")]
+        kernels = [make_pass("decompose-operators"), make_pass("graph-to-fused")]
         return [*fold, *kernels, *([make_pass("fuse-kernels")] if options.fuse else [])]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}

@@ -19,12 +19,21 @@ TRIES = 24
 MOVES = 16
 
 
-def place(description: Description, target: Target, name: str, sources: Sequence[str]) -> KernelOp:
+def place(
+    description: Description,
+    target: Target,
+    name: str,
+    sources: Sequence[str],
+    chosen: Tiling | None = None,
+) -> KernelOp:
     """The kernel's tree under the first tiling that fits with two copies of what units hand over.
 
-    Where none leaves room for those, the first that fits at all. Raises DoesNotFit.
+    Where none leaves room for those, the first that fits at all; under `chosen` if it is given.
+    Raises DoesNotFit.
     """
     _check(description, target)
+    if chosen is not None:
+        return _fitted(description, chosen, target, name, sources)
     first: KernelOp | None = None
     failure: DoesNotFit | None = None
     for tiling in islice(tilings(description, target), TRIES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.ir import Block, Operation
 
@@ -35,9 +36,23 @@ class Scope:
         return dict(self.op.steps.data) if isinstance(self.op, ForOp) else {}
 
     @property
+    def cuts(self) -> set[str]:
+        """The dimensions that this loop really cuts: a step over all of one changes nothing."""
+        outer = self.parent.sizes if self.parent else {}
+        return {d for d, step in self.steps.items() if step < outer[d]}
+
+    @property
     def path(self) -> list[Scope]:
         """From the kernel down to this scope."""
         return [*self.parent.path, self] if self.parent else [self]
+
+    def runs(self, cores: int) -> int:
+        """How often its body runs on one core in a call of the kernel, at most."""
+        if self.parent is None:
+            return 1
+        trips = prod(-(-self.parent.sizes[dim] // step) for dim, step in self.steps.items())
+        dealt = isinstance(self.op, ForOp) and self.op.cores is not None
+        return self.parent.runs(cores) * (-(-trips // cores) if dealt else trips)
 
     def enter(self, loop: ForOp) -> Scope:
         """The scope of a loop that stands in this one."""

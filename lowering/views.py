@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+import numpy as np
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.base import GraphOp, dims
+from ge.dialects.graph.base import GraphOp, constant_of, dims
+from ge.dialects.graph.ops import index, unary
 from ge.dialects.graph.ops import layout as ops
-from ge.dialects.graph.ops import unary
 from ge.dialects.npu.geometry import dense
 
 Shape = tuple[int, ...]
@@ -110,6 +111,28 @@ def _expand(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
     return [replace(x, shape=shape, strides=strides)]
 
 
+@view(index.GatherOp)
+def _gather(x: Layout, op: index.GatherOp) -> Sequence[Layout | None]:
+    """Known indices that go forwards by even steps along each of their own axes."""
+    indices = constant_of(op.indices)
+    if indices is None or indices.size == 0:
+        return [None]
+    axis = op.attrs["axis"] % len(x.shape)
+    indices = np.where(indices < 0, indices + x.shape[axis], indices)
+    first = int(indices.flat[0])
+    corner = (0,) * indices.ndim
+    steps = tuple(
+        int(indices[(*corner[:i], 1, *corner[i + 1 :])]) - first if n > 1 else 0
+        for i, n in enumerate(indices.shape)
+    )
+    even = first + sum((p * s for p, s in zip(np.indices(indices.shape), steps, strict=True)))
+    if min(steps, default=0) < 0 or not np.array_equal(even, indices):
+        return [None]
+    stride = x.strides[axis]
+    strides = (*x.strides[:axis], *(s * stride for s in steps), *x.strides[axis + 1 :])
+    return [replace(x, shape=result_shape(op), strides=strides, offset=x.offset + first * stride)]
+
+
 @view(ops.SplitOp)
 def _split(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
     axis = op.attrs["axis"] % len(x.shape)
@@ -127,10 +150,13 @@ def _slice(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
     attrs = op.attrs
     taken = ops.slices_of(x.shape, attrs["starts"], attrs["ends"], attrs["axes"], attrs["steps"])
     offset, strides = x.offset, []
-    for part, n, stride in zip(taken, x.shape, x.strides, strict=True):
+    shape = result_shape(op)
+    for part, n, stride, left in zip(taken, x.shape, x.strides, shape, strict=True):
         start, _, step = part.indices(n)
+        if left == 1:
+            step = 1
         if step < 0:
             return [None]
         offset += start * stride
         strides.append(stride * step)
-    return [replace(x, shape=result_shape(op), strides=tuple(strides), offset=offset)]
+    return [replace(x, shape=shape, strides=tuple(strides), offset=offset)]

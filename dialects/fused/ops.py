@@ -79,6 +79,8 @@ class FusedOp(IRDLOperation):
     sources = prop_def(ArrayAttr[StringAttr])
     layout = opt_prop_def(IntsAttr)
     """The result's axis i is axis `layout[i]` of what the region yields: a transpose for free."""
+    tiling = opt_prop_def(StringAttr)
+    """Tile sizes and placements that somebody chose; the compiler chooses them otherwise."""
     ins = var_operand_def(TensorType)
     out = result_def(TensorType)
     body = region_def("single_block")
@@ -153,6 +155,12 @@ class FusedOp(IRDLOperation):
         return type_ if self.layout is None else _laid_out(type_, self.layout.data)
 
 
+def _tensor(value: SSAValue) -> tuple[Attribute, list[int]]:
+    """The element type and the shape of a tensor."""
+    assert isinstance(value.type, TensorType)
+    return value.type.element_type, list(value.type.get_shape())
+
+
 def _laid_out(type_: Attribute, layout: Sequence[int]) -> Attribute:
     assert isinstance(type_, TensorType)
     shape = type_.get_shape()
@@ -219,8 +227,8 @@ class AttentionOp(FusedOp):
     scale = prop_def(FloatAttr[Float64Type])
 
     def computed(self) -> Attribute:
-        q, wide = self.ins[0].type, self.ins[2].type.get_shape()[-1]
-        return TensorType(q.element_type, [*q.get_shape()[:-1], wide])
+        element, shape = _tensor(self.ins[0])
+        return TensorType(element, [*shape[:-1], _tensor(self.ins[2])[1][-1]])
 
 
 @irdl_op_definition
@@ -236,10 +244,10 @@ class ConcatOp(FusedOp):
         super().verify_()
 
     def computed(self) -> Attribute:
-        axis, first = self.axis.value.data, self.ins[0].type
-        shape = list(first.get_shape())
-        shape[axis] = sum(v.type.get_shape()[axis] for v in self.ins)
-        return TensorType(first.element_type, shape)
+        axis = self.axis.value.data
+        element, shape = _tensor(self.ins[0])
+        shape[axis] = sum(_tensor(v)[1][axis] for v in self.ins)
+        return TensorType(element, shape)
 
 
 @irdl_op_definition
@@ -254,7 +262,11 @@ class PadOp(FusedOp):
 
 @irdl_op_definition
 class GatherOp(FusedOp):
-    """Slices of the first operand along an axis, at the places the second operand names."""
+    """
+    Slices of the first operand along an axis, at the places the second operand names.
+
+    The axes of the second stand in the result where that axis stood in the first.
+    """
 
     name = "fused.gather"
     ANCHOR_INS: ClassVar = 2

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_TERM = re.compile(
-    r"\s*([+-]?)\s*(?:(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)(?:\s*\*\s*(\d+))?|(\d+))\s*"
-)
+_TERM = re.compile(r"\s*([+-]?)\s*(?:(?:(\d+)\s*\*\s*)?([A-Za-z_]\w*)(?:\s*\*\s*(\d+))?|(\d+))\s*")
 
 
 class Axis(NamedTuple):

@@ -21,13 +21,14 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -244,17 +245,38 @@ class MoveOp(TreeOp):
     Move a tile between two places; which instruction it is follows from the two memories.
 
     A tensor in device memory is seen through `map`; what lies outside it is filled with `pad`.
+    With `index` the tile lies as many times `pitch` elements further on as the element of `index`
+    at `places` says; a negative one counts from `extent`.
     """
 
     name = "npu.move"
     source = operand_def()
     target = operand_def()
+    index = opt_operand_def(HbmType)
     map = opt_prop_def(MapAttr)
+    places = opt_prop_def(MapAttr)
+    extent = opt_prop_def(IntegerAttr[I64])
+    pitch = opt_prop_def(IntegerAttr[I64])
     pad = opt_prop_def(FloatAttr[Float64Type])
     words = opt_prop_def(ArrayAttr[StringAttr])
     miss = opt_prop_def(IntegerAttr[I64])
     """How many 256ths of the bytes reach device memory; all of them where it is not said."""
-    assembly_format = "$source `to` $target attr-dict `:` type($source) `to` type($target)"
+    assembly_format = (
+        "$source `to` $target (`at` $index^)? attr-dict "
+        "`:` type($source) `to` type($target) (`at` type($index)^)?"
+    )
+
+    def at_index(self, index: SSAValue, places: Axes, extent: int, pitch: int) -> MoveOp:
+        """This move, which must stand in no block yet, from where an element of `index` says."""
+        operands = [self.source, self.target, index]
+        properties = {
+            **self.properties,
+            "places": MapAttr(places),
+            "extent": IntegerAttr(extent, i64),
+            "pitch": IntegerAttr(pitch, i64),
+        }
+        self.erase()
+        return MoveOp.create(operands=operands, properties=properties)
 
 
 @irdl_op_definition

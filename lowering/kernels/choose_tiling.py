@@ -57,8 +57,11 @@ def _vectors(d: Description, target: Target) -> Iterator[Tiling]:
     most = target.bytes_of[Space.UB] // 8 // whole
     short = max(1, SHORT_BYTES // 4 // whole)
     elements = max(1, min(most, max(-(-per_core // AHEAD), short)))
+    extents = {**d.extents, **dict.fromkeys(d.single, 1)}
+    # What an index names comes one place at a time: only the rest of the cores cut the others.
+    cores = -(-target.cores // prod(d.extents[s] for s in d.single))
     while elements:
-        yield Tiling(_balanced(d.extents, parallel, min(elements, per_core), target.cores))
+        yield Tiling(_balanced(extents, parallel, min(elements, per_core), cores))
         elements //= 2
 
 

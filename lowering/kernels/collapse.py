@@ -86,16 +86,19 @@ def _statement(statement: Statement, pair: tuple[str, str]) -> Statement | None:
 
 def _operand(operand: Operand, pair: tuple[str, str], extent: int) -> Operand | None:
     """The operand with its two axes as one, if the memory runs through them without a gap."""
-    if not set(operand.dims) & set(pair):
+    if not set(operand.depends) & set(pair):
         return operand
     plain = [Axis(((d, 1),)) for d in pair]
     for i in range(len(operand.axes) - 1):
         axes = list(operand.axes[i : i + 2])
         strides = operand.strides[i : i + 2]
+        # A tensor that is padded along the inner one ends before the dimension does.
+        whole = operand.shape[i + 1] == extent
         others = dict.fromkeys(
             d for j, a in enumerate(operand.axes) if j not in (i, i + 1) for d, _ in a.terms
         )
-        if axes == plain and strides[0] == strides[1] * extent and not others.keys() & set(pair):
+        dense = whole and strides[0] == strides[1] * extent
+        if axes == plain and dense and not others.keys() & set(pair):
             return replace(
                 operand,
                 axes=(*operand.axes[:i], plain[0], *operand.axes[i + 2 :]),

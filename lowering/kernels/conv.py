@@ -40,6 +40,18 @@ _Body = Callable[[VectorWriter], tuple[Tile, list[Step]]]
 """Writes what comes before the window loop; gives the accumulated tile and the loop's steps."""
 
 
+WINDOW = ("ky", "kx")
+"""The places of a window, walked one by one."""
+
+
+def _tap(writer: VectorWriter, operand: Operand) -> tuple[Tile, list[Step]]:
+    """What one place of the window sees of an operand, in f32, and the step that makes it so."""
+    if operand.dtype is F32:
+        return tile_of(operand), []
+    wide = writer.new([d for d in operand.dims if d not in WINDOW], F32)
+    return wide, [Step("vconv", wide.name, (operand.name,), words=("rint",), over=WINDOW)]
+
+
 def _axis(*terms: tuple[str, int], offset: int = 0) -> Axis:
     return Axis(tuple(terms), offset)
 
@@ -103,9 +115,9 @@ def _depthwise(op: Conv2DOp) -> Description:
 
     def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
         acc = writer.fill(0.0, (*outer, "y", "x"), F32)
-        pair = [writer.convert(tile_of(t), F32) for t in (x, w)]
-        over = ("ky", "kx")
-        return acc, [Step("vmla", acc.name, tuple(t.name for t in pair), over=over)]
+        (image_tile, first), (weight, second) = (_tap(writer, t) for t in (x, w))
+        names = (image_tile.name, weight.name)
+        return acc, [*first, *second, Step("vmla", acc.name, names, over=WINDOW)]
 
     return _window_kernel(op, extents, (x, w), axes, body)
 
@@ -121,10 +133,13 @@ def describe_pool(op: PoolOp) -> Description:
     x = operand("img", image, [*axes[:2], *_windows(op)], -inf if largest else 0.0)
 
     def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
-        acc = writer.fill(-inf if largest else 0.0, ("b", "c", "y", "x"), F32)
-        wide = writer.convert(tile_of(x), F32)
-        instr = "vmax" if largest else "vadd"
-        return acc, [Step(instr, acc.name, (acc.name, wide.name), over=("ky", "kx"))]
+        dims = ("b", "c", "y", "x")
+        if largest:
+            acc = writer.fill(-inf, dims, x.dtype)
+            return acc, [Step("vmax", acc.name, (acc.name, x.name), over=WINDOW)]
+        acc = writer.fill(0.0, dims, F32)
+        wide, steps = _tap(writer, x)
+        return acc, [*steps, Step("vadd", acc.name, (acc.name, wide.name), over=WINDOW)]
 
     return collapse(_window_kernel(op, extents, (x,), axes, body))
 
@@ -137,9 +152,8 @@ def _window_kernel(
     body: _Body,
 ) -> Description:
     """A kernel of the vector unit that walks windows, then runs the region."""
-    whole = ("ky", "kx")
     dims = [
-        Dim(d, n, DimKind.WHOLE if d in whole else DimKind.PARALLEL) for d, n in extents.items()
+        Dim(d, n, DimKind.WHOLE if d in WINDOW else DimKind.PARALLEL) for d, n in extents.items()
     ]
     writer = VectorWriter([d.name for d in dims])
     region = RegionWriter(writer, extents)

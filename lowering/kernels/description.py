@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from ge.dialects.dtypes import DType
 from ge.dialects.npu.axes import Axes, dims_of
@@ -37,6 +38,18 @@ class Dim:
     kind: DimKind
 
 
+class Indexed(NamedTuple):
+    """An axis of an operand that has one place a tile, which another operand names."""
+
+    by: str
+    """The operand that holds the indices."""
+    axes: Axes
+    """Where the current tile's index stands in it."""
+    extent: int
+    """Places of the axis: a negative index counts from behind the last one."""
+    stride: int
+
+
 @dataclass(frozen=True)
 class Operand:
     """A tensor of device memory: a strided view, and where each of its axes is read or written."""
@@ -48,10 +61,17 @@ class Operand:
     dtype: DType
     pad: float = 0.0
     """What a load finds outside the shape."""
+    indexed: Indexed | None = None
 
     @property
     def dims(self) -> tuple[str, ...]:
+        """The dimensions of a tile."""
         return dims_of(self.axes)
+
+    @property
+    def depends(self) -> tuple[str, ...]:
+        """The dimensions whose tiles decide what a load brings."""
+        return dims_of((*self.axes, *self.indexed.axes)) if self.indexed else self.dims
 
     @property
     def bytes(self) -> int:
@@ -123,6 +143,12 @@ class Description:
 
     def kind_of(self, dim: str) -> DimKind:
         return next(d.kind for d in self.dims if d.name == dim)
+
+    @property
+    def single(self) -> frozenset[str]:
+        """Dimensions that a tile has one place of, because an index names it."""
+        indexed = (o.indexed for o in self.operands if o.indexed)
+        return frozenset(d for i in indexed for d in dims_of(i.axes))
 
     def dims_with(self, kind: DimKind) -> tuple[str, ...]:
         return tuple(d.name for d in self.dims if d.kind is kind)

@@ -150,3 +150,25 @@ def _log_sum_exp(w: VectorWriter, x: Arg, over: Sequence[str], n: int) -> Arg:
     largest = w.reduce("vrmax", x, over)
     total = w.reduce("vrsum", w.exp(w.sub(x, largest)), over)
     return w.add(w.unary("vln", total), largest)
+
+
+def _place(best: str) -> Callable[..., Arg]:
+    """Where the elements equal the `best` one, their places; of these the first or the last."""
+
+    def write(
+        w: VectorWriter, x: Arg, over: Sequence[str], n: int, *, select_last_index: bool
+    ) -> Arg:
+        x = _tile(w, x)
+        if not w.sorted(over):
+            return 0.0
+        found = w.compare("eq", x, w.reduce(best, x, over))
+        places = w.count(over[0])
+        if select_last_index:
+            return w.reduce("vrmax", w.select(found, places, -1.0), over)
+        return w.reduce("vrmin", w.select(found, places, float(n)), over)
+
+    return write
+
+
+REDUCING[reduce.ArgMaxOp] = Row(_one, _place("vrmax"))
+REDUCING[reduce.ArgMinOp] = Row(_one, _place("vrmin"))

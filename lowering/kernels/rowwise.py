@@ -11,6 +11,7 @@ from ge.lowering.kernels.collapse import collapse
 from ge.lowering.kernels.description import Description, Dim, DimKind, Vector
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import RegionWriter, operand, result, shape_of, tile_of
+from ge.lowering.kernels.vector_ops import NARROW
 from ge.lowering.kernels.vector_writer import VectorWriter
 
 
@@ -42,7 +43,8 @@ def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
     dims = [Dim(d, n, k) for d, n, k in zip(names, space, kinds, strict=True) if n != 1]
     axes = [Axis(((d, 1),)) for d in names]
     operands = [operand(f"x{i}", v, axes) for i, v in enumerate(op.ins)]
-    writer = VectorWriter(names)
+    inner = [o for o in op.body.block.ops if isinstance(o, GraphOp)]
+    writer = VectorWriter(names, narrow=all(type(o) in NARROW for o in inner))
     region = RegionWriter(writer, {d.name: d.extent for d in dims})
     for value, tensor in zip(op.body.block.args, operands, strict=True):
         region.bind(value, tile_of(tensor), axes)

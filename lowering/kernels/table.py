@@ -12,6 +12,7 @@ from ge.dialects.fused.ops import (
     Conv2DOp,
     ElementwiseOp,
     FusedOp,
+    GatherOp,
     MatMulOp,
     PadOp,
     PoolOp,
@@ -21,6 +22,7 @@ from ge.lowering.kernels.attention import describe_attention
 from ge.lowering.kernels.conv import describe_conv, describe_pool
 from ge.lowering.kernels.copy import describe_concat, describe_pad
 from ge.lowering.kernels.description import Description
+from ge.lowering.kernels.gather import describe_gather
 from ge.lowering.kernels.matmul import describe_matmul
 from ge.lowering.kernels.rowwise import describe_vector
 
@@ -29,6 +31,7 @@ KERNELS: dict[type[FusedOp], Callable[[Any], Description | list[Description]]] =
     ConcatOp: describe_concat,
     Conv2DOp: describe_conv,
     ElementwiseOp: describe_vector,
+    GatherOp: describe_gather,
     MatMulOp: describe_matmul,
     PadOp: describe_pad,
     PoolOp: describe_pool,

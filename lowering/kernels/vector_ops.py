@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import nan, sqrt
+from math import inf, nan, sqrt
 from typing import Any
 
 from ge.dialects import dtypes
@@ -15,6 +15,25 @@ from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
 VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {}
 """Elementwise operators: writer, operands and attributes to the result."""
+
+
+NARROW: frozenset[type[GraphOp]] = frozenset(
+    {
+        binary.AddOp,
+        binary.SubOp,
+        binary.MulOp,
+        binary.MaxOp,
+        binary.MinOp,
+        binary.WhereOp,
+        unary.NegOp,
+        unary.AbsOp,
+        act.ReluOp,
+        act.ClipOp,
+        act.LeakyReluOp,
+        act.PReluOp,
+    }
+)
+"""Operators that the vector unit does in f16 with the operator's own single rounding."""
 
 
 def vector(*ops: type[GraphOp]) -> Callable[[Callable[..., Arg]], Callable[..., Arg]]:
@@ -127,6 +146,20 @@ def _reciprocal(w: VectorWriter, x: Arg) -> Arg:
     return w.reciprocal(x)
 
 
+@vector(unary.IsNaNOp)
+def _is_nan(w: VectorWriter, x: Arg) -> Arg:
+    return w.compare("ne", x, x)
+
+
+@vector(unary.IsInfOp)
+def _is_inf(w: VectorWriter, x: Arg, *, detect_negative: bool, detect_positive: bool) -> Arg:
+    if detect_negative and detect_positive:
+        return w.compare("eq", w.unary("vabs", x), inf)
+    if not (detect_negative or detect_positive):
+        return w.compare("gt", w.mul(x, 0.0), 0.0)
+    return w.compare("eq", x, inf if detect_positive else -inf)
+
+
 @vector(unary.IdentityOp, unary.DropoutOp)
 def _identity(w: VectorWriter, x: Arg, *_: Arg, **attrs: Any) -> Arg:
     return x
@@ -171,6 +204,16 @@ def _tanh(w: VectorWriter, x: Arg) -> Arg:
     """`1 - 2 / (e^2x + 1)`: right at both ends, where e^2x is 0 or infinite."""
     grown = w.add(w.exp(w.mul(x, 2.0)), 1.0)
     return w.add(w.mul(w.reciprocal(grown), -2.0), 1.0)
+
+
+@vector(trigonometry.SinhOp)
+def _sinh(w: VectorWriter, x: Arg) -> Arg:
+    return w.mul(w.sub(w.exp(x), w.exp(w.mul(x, -1.0))), 0.5)
+
+
+@vector(trigonometry.CoshOp)
+def _cosh(w: VectorWriter, x: Arg) -> Arg:
+    return w.mul(w.add(w.exp(x), w.exp(w.mul(x, -1.0))), 0.5)
 
 
 @vector(act.SigmoidOp)
@@ -231,6 +274,17 @@ def _prelu(w: VectorWriter, x: Arg, slope: Arg) -> Arg:
 def _elu(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
     below = w.mul(w.add(w.exp(w.minimum(x, 0.0)), -1.0), alpha)
     return w.add(w.maximum(x, 0.0), below)
+
+
+@vector(act.CeluOp)
+def _celu(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
+    below = w.mul(w.add(w.exp(w.mul(w.minimum(x, 0.0), 1.0 / alpha)), -1.0), alpha)
+    return w.add(w.maximum(x, 0.0), below)
+
+
+@vector(act.ThresholdedReluOp)
+def _thresholded_relu(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
+    return w.select(w.compare("gt", x, alpha), x, 0.0)
 
 
 @vector(act.SeluOp)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
-from ge.dialects.dtypes import B8, F32, DType
+from ge.dialects.dtypes import B8, F16, F32, I32, DType
 from ge.lowering.kernels.description import Step, Value
 
 NOT_ON_DEVICE = (dtypes.I64, dtypes.U64, dtypes.F64, dtypes.U32, dtypes.U16)
@@ -29,9 +29,14 @@ Arg = Tile | float
 
 
 class VectorWriter:
-    """Appends steps; results are new values, floats are computed in f32."""
+    """Appends steps; results are new values.
 
-    def __init__(self, order: Sequence[str], stem: str = "t") -> None:
+    Floats are computed in f32, or `narrow` in their own type where one rounding an operation is
+    what the operator means.
+    """
+
+    def __init__(self, order: Sequence[str], stem: str = "t", narrow: bool = False) -> None:
+        self.narrow = narrow
         self.order = tuple(order)
         self.stem = stem
         self.steps: list[Step] = []
@@ -69,7 +74,9 @@ class VectorWriter:
         return self.converted[key]
 
     def wide(self, arg: Arg) -> Arg:
-        """Floats as f32, which everything is computed in."""
+        """Floats as the type that everything is computed in."""
+        if isinstance(arg, Tile) and arg.dtype is F16 and self.narrow:
+            return arg
         if isinstance(arg, Tile) and arg.dtype.is_float:
             return self.convert(arg, F32)
         if isinstance(arg, Tile) and arg.dtype in NOT_ON_DEVICE:
@@ -91,6 +98,10 @@ class VectorWriter:
 
     def fill(self, number: float, dims: Sequence[str], dtype: DType) -> Tile:
         return self.step("vfill", self.new(dims, dtype), numbers=(number,))
+
+    def count(self, dim: str) -> Tile:
+        """The places 0, 1, 2 ... along a dimension that is whole."""
+        return self.step("viota", self.new((dim,), I32), numbers=(0.0, 1.0))
 
     def reduce(self, instr: str, a: Tile, over: Sequence[str]) -> Tile:
         """Reduce the dimensions `over`, the last one first; none of them gives the tile itself."""
@@ -138,9 +149,9 @@ class VectorWriter:
             return self.tiles(instr, a, b)
         if isinstance(a, Tile):
             assert not isinstance(b, Tile)
-            return self.scalar(with_number, a, b)
+            return a if (instr, b) == ("vmul", 1.0) else self.scalar(with_number, a, b)
         if isinstance(b, Tile):
-            return self.scalar(with_number, b, a)
+            return self.commuting(instr, with_number, b, a)
         fold = {"vadd": a + b, "vmul": a * b, "vmax": max(a, b), "vmin": min(a, b)}
         return fold[instr]
 

@@ -13,6 +13,7 @@ from onnx import TensorProto
 from ge.dialects.diagnostics import UnsupportedError
 from ge.lowering.pipelines import Options
 from tests.compiled import check, compiled
+from tests.kernels import random_images as random_images  # registers its families
 from tests.kernels.random_models import FAMILIES, RandomNet
 from tests.models import Net
 

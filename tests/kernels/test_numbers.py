@@ -9,6 +9,8 @@ from onnx import TensorProto
 
 from ge.lowering.pipelines import Options
 from tests.compiled import check
+from tests.kernels import random_images as random_images  # registers its families
+from tests.kernels import random_moves as random_moves  # registers its families
 from tests.kernels.random_models import FAMILIES, RandomNet
 
 SEEDS = 8

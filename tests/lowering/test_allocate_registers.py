@@ -96,9 +96,7 @@ class _Writer:
         size = tuple(self.rng.choice(values) for _ in range(3))
         self.out.emit("vfill", at, 0.0, size, size, None)
 
-    def part(
-        self, values: list[Scalar], variables: list[Virtual], depth: int, kind: str
-    ) -> None:
+    def part(self, values: list[Scalar], variables: list[Virtual], depth: int, kind: str) -> None:
         end = self.out.label()
         if kind == "loop":
             self.out.emit("loop", self.rng.randrange(3), Name(end))
@@ -131,7 +129,9 @@ def test_too_many_values_at_once_are_refused() -> None:
     for value in values:
         at = Addr(Space.UB, 0, value)  # type: ignore[arg-type]
         out.emit("vfill", at, 0.0, (1,), (1,), None)
-    with pytest.raises(DoesNotFit, match=f"test needs more than {REGISTERS} scalar registers at once"):
+    with pytest.raises(
+        DoesNotFit, match=f"test needs more than {REGISTERS} scalar registers at once"
+    ):
         allocate(out.lines, {start: Reg(0)}, "test")
 
 

@@ -42,12 +42,12 @@ def _fetch(
     if not prod(inside):
         return Work()
     moved, rows = lines(inside, strides, dt.bytes)
-    return Work(bytes=moved, rows=rows, hbm=moved * miss // MISS_ALL)
+    return Work(bytes=moved, rows=rows, hbm=-(-moved * miss // MISS_ALL))
 
 
 def _send(size: Sizes, ds: Sizes, miss: int, dt: DType, **_: Any) -> Work:
     moved, rows = lines(size, ds, dt.bytes) if prod(size) else (0, 0)
-    return Work(bytes=moved, rows=rows, hbm=moved * miss // MISS_ALL)
+    return Work(bytes=moved, rows=rows, hbm=-(-moved * miss // MISS_ALL))
 
 
 def _inner(size: Sizes, strides: Sizes, dt: DType, **_: Any) -> Work:

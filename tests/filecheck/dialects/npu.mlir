@@ -26,6 +26,8 @@ npu.program "tiny" cores 2 native 1 attributes {arena = #ge.ints<512, 512, 1024>
       // CHECK-NEXT: npu.wait "v" to "mte2v" base 0 copies 1
       // CHECK-NEXT: npu.move %a to %0 {map = #npu.map<"m, n">, pad = -1.000000e+00 : f64}
       // CHECK-NEXT: npu.vector "vadds" %0 from %0 {{{.*}}numbers = [1.000000e+00 : f64]
+      npu.move %a to %0 at %y {map = #npu.map<"n">, places = #npu.map<"m">, extent = 9 : i64, pitch = 32 : i64} : !npu.hbm<[16, 32], [32, 1], f16> to !npu.buffer<ub, f16> at !npu.hbm<[16, 32], [32, 1], f16>
+      // CHECK-NEXT: npu.move %a to %0 at %y {map = #npu.map<"n">, places = #npu.map<"m">, extent = 9 : i64, pitch = 32 : i64} : !npu.hbm<[16, 32], [32, 1], f16> to !npu.buffer<ub, f16> at !npu.hbm<[16, 32], [32, 1], f16>
     }
   }
   npu.kernel @k1 "Any" attributes {sources = []} {

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s -p emit-instructions | filecheck %s
+// RUN: ge-opt %s -p emit-instructions --split-input-file | filecheck %s
 
 // 9 tiles of 460 elements, the last one shorter, dealt to two cores; two copies in turn.
 npu.program "tiny" cores 2 native 1 {
@@ -46,3 +46,24 @@ npu.program "tiny" cores 2 native 1 {
 // CHECK-NEXT:   npu.source []
 // CHECK-NEXT:   npu.call k0
 // CHECK-NEXT:   npu.halt
+
+// -----
+
+// The scalar unit reads an index; a negative one counts from behind row 30.
+npu.program "tiny" cores 2 native 1 {
+  npu.kernel @k0 "Gather" attributes {sources = [], dims = #npu.dims<i = 7, d = 8>} {
+  ^bb0(%t: !npu.hbm<[8], [1], f32>, %i: !npu.hbm<[7], [1], i64>):
+    npu.for "block" <i = 1, d = 8> attributes {cores} {
+      %0 = npu.buffer "t_ub" <"d"> {copies = 1 : i64, address = 0 : i64} : !npu.buffer<ub, f32>
+      npu.move %t to %0 at %i {map = #npu.map<"d">, places = #npu.map<"i">, extent = 30 : i64, pitch = 8 : i64} : !npu.hbm<[8], [1], f32> to !npu.buffer<ub, f32> at !npu.hbm<[7], [1], i64>
+    }
+  }
+}
+// CHECK:      npu.lds x[[INDEX:.*]], gm[x{{.*}}], i64
+// CHECK-NEXT: npu.slt x[[BELOW:.*]], x[[INDEX]], 0
+// CHECK-NEXT: npu.mul x[[MORE:.*]], x[[BELOW]], 30
+// CHECK-NEXT: npu.add x[[ROW:.*]], x[[INDEX]], x[[MORE]]
+// CHECK-NEXT: npu.mul x[[AT:.*]], x[[ROW]], 8
+// CHECK-NEXT: npu.mul x[[BYTES:.*]], x[[AT]], 4
+// CHECK-NEXT: npu.add x[[SOURCE:.*]], x0, x[[BYTES]]
+// CHECK-NEXT: npu.ld.ub ub[0x0], gm[x[[SOURCE]]], size=[8], strides=[1], f32

@@ -82,13 +82,13 @@ func.func @main(%x: tensor<3x8xf32>, %p: tensor<1x4x9x9xf32>) -> (tensor<3x1xf32
   %0 = graph.mul %x, %x : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
   %1 = graph.reduce_sum %0 {axes = [1]} : (tensor<3x8xf32>) -> tensor<3x1xf32>
   %2 = graph.sqrt %1 : (tensor<3x1xf32>) -> tensor<3x1xf32>
-  // CHECK: fused.rowwise "Reduction"(%x)
+  // CHECK: fused.rowwise "ReduceSum"(%x) attributes {sources = ["Mul", "ReduceSum", "Sqrt"]}
   %3 = graph.exp %x : (tensor<3x8xf32>) -> tensor<3x8xf32>
   %4 = graph.neg %3 : (tensor<3x8xf32>) -> tensor<3x8xf32>
-  // CHECK: fused.elementwise "Elementwise"(%x)
+  // CHECK: fused.elementwise "Exp"(%x) attributes {sources = ["Exp", "Neg"]}
   %5 = graph.max_pool %p {kernel_shape = [1, 1]} : (tensor<1x4x9x9xf32>) -> tensor<1x4x9x9xf32>
   %6 = graph.relu %5 : (tensor<1x4x9x9xf32>) -> tensor<1x4x9x9xf32>
-  // CHECK: fused.pool "Elementwise"(%p)
+  // CHECK: fused.pool "MaxPool"(%p) attributes {sources = ["MaxPool", "Relu"]
   func.return %2, %4, %6 : tensor<3x1xf32>, tensor<3x8xf32>, tensor<1x4x9x9xf32>
 }
 

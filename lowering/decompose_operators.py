@@ -1,0 +1,314 @@
+"""`decompose-operators`: operators without a kernel become several that have one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects import dtypes
+from ge.dialects.dtypes import DType
+from ge.dialects.graph.base import Array, constant_of
+from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
+from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
+from ge.dialects.graph.ops.index import GatherOp
+from ge.dialects.graph.ops.layout import (
+    BlockOrder,
+    ConcatOp,
+    DepthToSpaceOp,
+    ExpandOp,
+    PadMode,
+    PadOp,
+    ReshapeOp,
+    SliceOp,
+    SpaceToDepthOp,
+    TileOp,
+    TransposeOp,
+    TriluOp,
+    slices_of,
+)
+from ge.dialects.graph.ops.linear import MatMulOp
+from ge.dialects.graph.ops.norm import (
+    GroupNormalizationOp,
+    InstanceNormalizationOp,
+    LayerNormalizationOp,
+)
+from ge.dialects.graph.ops.reduce import CumSumOp
+from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
+from ge.dialects.graph.ops.window import Window
+from ge.lowering.matching import shape_of
+from ge.lowering.rewriting import Here, Rules, rewrite
+
+Shape = tuple[int, ...]
+
+MOST_PARTS = 16
+"""An axis that falls into more runs of even steps than this is gathered index by index."""
+
+
+@dataclass(frozen=True)
+class DecomposeOperatorsPass(ModulePass):
+    """Write operators that have no kernel as several that have one."""
+
+    name = "decompose-operators"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, RULES)
+
+
+def _dtype(value: SSAValue) -> DType:
+    assert isinstance(value.type, TensorType)
+    return dtypes.of_ir(value.type.element_type)
+
+
+def _repeat(here: Here, x: SSAValue, before: Shape, behind: Shape) -> SSAValue:
+    """Each dim i repeated: `before[i]` times as a whole, `behind[i]` times each element."""
+    shape = shape_of(x)
+    rows = list(zip(before, shape, behind, strict=True))
+    apart = tuple(chain.from_iterable((1, n, 1) for _, n, _ in rows))
+    wide = tuple(chain.from_iterable(rows))
+    spread = here.make(ExpandOp, here.make(ReshapeOp, x, shape=apart), shape=wide)
+    return here.make(ReshapeOp, spread, shape=tuple(map(prod, rows)))
+
+
+# Moves
+
+
+def _tile(here: Here, op: TileOp) -> SSAValue:
+    """Tile -> reshape, expand, reshape"""
+    repeats = op.attrs["repeats"]
+    return _repeat(here, op.x, repeats, (1,) * len(repeats))
+
+
+def _depth_to_space(here: Here, op: DepthToSpaceOp) -> SSAValue:
+    """Depth to space -> reshape, transpose, reshape"""
+    n, c, h, w = shape_of(op.x)
+    b = op.attrs["blocksize"]
+    depth = c // b**2
+    columns = op.attrs["mode"] is BlockOrder.DCR
+    apart = (n, b, b, depth, h, w) if columns else (n, depth, b, b, h, w)
+    perm = (0, 3, 4, 1, 5, 2) if columns else (0, 1, 4, 2, 5, 3)
+    turned = here.make(TransposeOp, here.make(ReshapeOp, op.x, shape=apart), perm=perm)
+    return here.make(ReshapeOp, turned, shape=shape_of(op.out))
+
+
+def _space_to_depth(here: Here, op: SpaceToDepthOp) -> SSAValue:
+    """Space to depth -> reshape, transpose, reshape"""
+    n, c, h, w = shape_of(op.x)
+    b = op.attrs["blocksize"]
+    apart = here.make(ReshapeOp, op.x, shape=(n, c, h // b, b, w // b, b))
+    turned = here.make(TransposeOp, apart, perm=(0, 3, 5, 1, 2, 4))
+    return here.make(ReshapeOp, turned, shape=shape_of(op.out))
+
+
+def _runs(indices: Sequence[int]) -> list[list[int]]:
+    """The indices in order, cut where their steps change or lead backwards."""
+    runs: list[list[int]] = []
+    for index in indices:
+        run = runs[-1] if runs else []
+        even = len(run) < 2 or index - run[-1] == run[1] - run[0]
+        if run and even and index >= run[-1]:
+            run.append(index)
+        else:
+            runs.append([index])
+    return runs
+
+
+def _along(here: Here, x: SSAValue, axis: int, indices: Sequence[int]) -> SSAValue:
+    """The places `indices` of x along an axis: views side by side while they are few."""
+    if list(indices) == list(range(shape_of(x)[axis])):
+        return x
+    runs = _runs(indices)
+    if len(runs) > MOST_PARTS:
+        runs = [list(indices)]
+    parts = [
+        here.make(GatherOp, x, here.constant(np.asarray(run, np.int64)), axis=axis) for run in runs
+    ]
+    return parts[0] if len(parts) == 1 else here.make(ConcatOp, *parts, axis=axis)
+
+
+def _pad(here: Here, op: PadOp) -> SSAValue | None:
+    """Pad with what is there -> gather along each axis"""
+    attrs = op.attrs
+    if attrs["mode"] is PadMode.CONSTANT:
+        return None
+    value: SSAValue = op.x
+    shape, n = shape_of(value), len(shape_of(value))
+    for axis, size in enumerate(shape):
+        ends = (attrs["pads"][axis], attrs["pads"][n + axis])
+        line = PadOp.evaluate(np.arange(size), pads=ends, mode=attrs["mode"])
+        value = _along(here, value, axis, line.tolist())
+    return value
+
+
+def _slice(here: Here, op: SliceOp) -> SSAValue | None:
+    """A slice that turns the order -> gather along each axis"""
+    attrs = op.attrs
+    shape = shape_of(op.x)
+    parts = slices_of(shape, attrs["starts"], attrs["ends"], attrs["axes"], attrs["steps"])
+    lines = [range(n)[part] for n, part in zip(shape, parts, strict=True)]
+    if all(line.step > 0 or len(line) < 2 for line in lines):
+        return None
+    value: SSAValue = op.x
+    for axis, line in enumerate(lines):
+        value = _along(here, value, axis, line)
+    return value
+
+
+# Sampling
+
+
+def _resize(here: Here, op: ResizeOp) -> SSAValue:
+    """Resize -> repeat by whole factors, gather, or a product with the weights of each place"""
+    value: SSAValue = op.x
+    old, new = shape_of(op.x), shape_of(op.out)
+    for axis in range(len(old)):
+        how = {**op.attrs, "scales": (), "sizes": ()}
+        if scales := op.attrs["scales"]:
+            how["scales"] = (scales[axis],)
+        else:
+            how["sizes"] = (new[axis],)
+        value = _resize_axis(here, value, axis, how)
+    return value
+
+
+def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, object]) -> SSAValue:
+    n = shape_of(x)[axis]
+    if how["mode"] is ResizeMode.NEAREST:
+        line = ResizeOp.evaluate(np.arange(n, dtype=np.float32), **how).astype(int)
+        factor = len(line) // n
+        if factor and np.array_equal(line, np.arange(len(line)) // factor):
+            each = tuple(factor if i == axis else 1 for i in range(len(shape_of(x))))
+            return _repeat(here, x, (1,) * len(each), each) if factor > 1 else x
+        return _along(here, x, axis, line.tolist())
+    rest = {**how, "scales": how["scales"] and (*how["scales"], 1.0)}  # type: ignore[misc]
+    rest["sizes"] = how["sizes"] and (*how["sizes"], n)  # type: ignore[misc]
+    weights = ResizeOp.evaluate(np.eye(n, dtype=np.float32), **rest)
+    if weights.shape == (n, n) and np.array_equal(weights, np.eye(n)):
+        return x
+    return _weighted(here, x, axis, weights)
+
+
+def _weighted(here: Here, x: SSAValue, axis: int, weights: Array) -> SSAValue:
+    """`y[.., i, ..] = sum(weights[i, j] * x[.., j, ..])` along an axis, as a product."""
+    shape = shape_of(x)
+    weights = np.ascontiguousarray(weights.astype(_dtype(x).numpy))
+    outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
+    if inner == 1:
+        rows = here.make(ReshapeOp, x, shape=(outer, shape[axis]))
+        made = here.make(MatMulOp, rows, here.constant(np.ascontiguousarray(weights.T)))
+    else:
+        matrices = here.make(ReshapeOp, x, shape=(outer, shape[axis], inner))
+        made = here.make(MatMulOp, here.constant(weights), matrices)
+    return here.make(ReshapeOp, made, shape=(*shape[:axis], len(weights), *shape[axis + 1 :]))
+
+
+def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
+    """Running sum -> a product with a triangle of ones"""
+    if not _dtype(op.x).is_float:
+        return None
+    axis = op.attrs["axis"] % len(shape_of(op.x))
+    ones = np.tril(np.ones((shape_of(op.x)[axis],) * 2), -1 if op.attrs["exclusive"] else 0)
+    return _weighted(here, op.x, axis, ones.T if op.attrs["reverse"] else ones)
+
+
+def _trilu(here: Here, op: TriluOp) -> SSAValue:
+    """A triangle -> where the triangle is, x, else 0"""
+    mask = np.ones(shape_of(op.x)[-2:], bool)
+    mask = np.triu(mask, op.attrs["k"]) if op.attrs["upper"] else np.tril(mask, op.attrs["k"])
+    zero = here.constant(np.zeros((), _dtype(op.x).numpy))
+    return here.make(WhereOp, here.constant(mask), op.x, zero)
+
+
+# Norms and convolutions
+
+
+def _group_norm(here: Here, op: GroupNormalizationOp) -> SSAValue:
+    """Group norm -> layer norm of each group, then a factor and a summand for each channel"""
+    return _normalised(here, op, op.attrs["num_groups"])
+
+
+def _instance_norm(here: Here, op: InstanceNormalizationOp) -> SSAValue:
+    """Instance norm -> layer norm of each channel, then a factor and a summand for each"""
+    return _normalised(here, op, shape_of(op.x)[1])
+
+
+def _normalised(
+    here: Here, op: GroupNormalizationOp | InstanceNormalizationOp, groups: int
+) -> SSAValue:
+    shape = shape_of(op.x)
+    apart = (shape[0], groups, shape[1] // groups, prod(shape[2:]))
+    rows = here.make(ReshapeOp, op.x, shape=apart)
+    one = here.constant(np.ones(1, _dtype(op.x).numpy))
+    normal = here.make(LayerNormalizationOp, rows, one, axis=2, epsilon=op.attrs["epsilon"])
+    column = (groups, shape[1] // groups, 1)
+    scale, b = (here.make(ReshapeOp, v, shape=column) for v in (op.scale, op.b))
+    value = here.make(AddOp, here.make(MulOp, normal, scale), b)
+    return here.make(ReshapeOp, value, shape=shape)
+
+
+def _conv_transpose(here: Here, op: ConvTransposeOp) -> SSAValue | None:
+    """Transposed convolution -> zeros between the elements, then a convolution, weights turned"""
+    weights = constant_of(op.w)
+    if weights is None:
+        return None
+    attrs = op.attrs
+    window = Window.of(weights.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
+    k = len(window.kernel)
+    reach = [extent - 1 for extent in window.extent]
+    extra = attrs["output_padding"] or (0,) * k
+    low = [r - p for r, p in zip(reach, window.pads[:k], strict=True)]
+    ends = zip(reach, window.pads[k:], extra, window.strides, strict=True)
+    high = [r - p + e - step + 1 for r, p, e, step in ends]
+    image = _spread(here, op.x, window.strides)
+    pads = (*low, *high)
+    if min(pads) < 0:
+        image = here.make(PadOp, image, pads=(0, 0, *low, 0, 0, *high))
+        pads = (0,) * len(pads)
+    group = attrs["group"]
+    turned = _turned(weights, group)
+    how = {"group": group, "dilations": window.dilations, "pads": pads}
+    return here.make(ConvOp, image, here.constant(turned), op.b, **how)
+
+
+def _spread(here: Here, x: SSAValue, strides: Shape) -> SSAValue:
+    """The image with `strides[i] - 1` zeros behind each element along spatial dim i."""
+    if prod(strides) == 1:
+        return x
+    shape, size = shape_of(x), shape_of(x)[2:]
+    apart = tuple(chain.from_iterable((s, 1) for s in size))
+    behind = tuple(chain.from_iterable((0, step - 1) for step in strides))
+    lone = here.make(ReshapeOp, x, shape=(*shape[:2], *apart))
+    spread = here.make(PadOp, lone, pads=(*(0,) * (len(behind) + 2), 0, 0, *behind))
+    wide = tuple(s * step for s, step in zip(size, strides, strict=True))
+    return here.make(ReshapeOp, spread, shape=(*shape[:2], *wide))
+
+
+def _turned(weights: Array, group: int) -> Array:
+    """Weights C x M/group of a transposed convolution as those, M x C/group, of a plain one."""
+    inputs, outputs, *kernel = weights.shape
+    flipped = np.flip(weights, tuple(range(2, weights.ndim)))
+    apart = flipped.reshape(group, inputs // group, outputs, *kernel)
+    swapped = np.swapaxes(apart, 1, 2).reshape(group * outputs, inputs // group, *kernel)
+    return np.ascontiguousarray(swapped)
+
+
+RULES: Rules = {
+    TileOp: [_tile],
+    DepthToSpaceOp: [_depth_to_space],
+    SpaceToDepthOp: [_space_to_depth],
+    PadOp: [_pad],
+    SliceOp: [_slice],
+    ResizeOp: [_resize],
+    CumSumOp: [_cum_sum],
+    TriluOp: [_trilu],
+    GroupNormalizationOp: [_group_norm],
+    InstanceNormalizationOp: [_instance_norm],
+    ConvTransposeOp: [_conv_transpose],
+}

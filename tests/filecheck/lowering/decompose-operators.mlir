@@ -1,0 +1,67 @@
+// RUN: ge-opt %s -p decompose-operators --split-input-file | filecheck %s
+
+// CHECK-LABEL: @main(%x
+func.func @main(%x: tensor<2x3xf32>) -> (tensor<4x9xf32>, tensor<4x6xf32>) {
+  %0 = graph.tile %x {repeats = [2, 3], source = "tile"} : (tensor<2x3xf32>) -> tensor<4x9xf32>
+  // CHECK-NEXT: %[[A:.*]] = graph.reshape %x {shape = [1, 2, 1, 1, 3, 1], source = "tile"}
+  // CHECK-NEXT: %[[B:.*]] = graph.expand %[[A]] {shape = [2, 2, 1, 3, 3, 1], source = "tile"}
+  // CHECK-NEXT: graph.reshape %[[B]] {shape = [4, 9], source = "tile"}
+  %1 = graph.resize %x {scales = [2.0, 2.0]} : (tensor<2x3xf32>) -> tensor<4x6xf32>
+  // CHECK: graph.expand %{{.*}} {shape = [1, 2, 2, 1, 3, 1]}
+  // CHECK: graph.expand %{{.*}} {shape = [1, 4, 1, 1, 3, 2]}
+  func.return %0, %1 : tensor<4x9xf32>, tensor<4x6xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @main(%x
+func.func @main(%x: tensor<1x4x2x2xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<1x4x2x2xf32> {
+  %0 = graph.group_norm %x, %s, %b {num_groups = 2} : (tensor<1x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x2x2xf32>
+  // CHECK: %[[ROWS:.*]] = graph.reshape %x {shape = [1, 2, 2, 4]}
+  // CHECK: %[[NORM:.*]] = graph.layer_norm %[[ROWS]], %{{.*}} {axis = 2}
+  // CHECK: graph.mul %[[NORM]]
+  // CHECK: graph.add
+  func.return %0 : tensor<1x4x2x2xf32>
+}
+
+// -----
+
+// Zeros between the elements, and a convolution with the weights turned.
+// CHECK-LABEL: @main(%x
+func.func @main(%x: tensor<1x1x2xf32>) -> tensor<1x1x5xf32> {
+  %w = graph.constant <"0x0000803F0000004000004040"> : tensor<1x1x3xf32>
+  %0 = graph.conv_transpose %x, %w {strides = [2]} : (tensor<1x1x2xf32>, tensor<1x1x3xf32>) -> tensor<1x1x5xf32>
+  // CHECK: %[[LONE:.*]] = graph.reshape %x {shape = [1, 1, 2, 1]}
+  // CHECK: %[[SPREAD:.*]] = graph.pad %[[LONE]] {pads = [0, 0, 0, 0, 0, 0, 0, 1]}
+  // CHECK: %[[IMAGE:.*]] = graph.reshape %[[SPREAD]] {shape = [1, 1, 4]}
+  // CHECK: %[[W:.*]] = graph.constant <"0x00004040000000400000803F"> : tensor<1x1x3xf32>
+  // CHECK: graph.conv %[[IMAGE]], %[[W]] {{.*}}pads = [2, 1]
+  func.return %0 : tensor<1x1x5xf32>
+}
+
+// -----
+
+// Few runs of even steps are views side by side, many are gathered.
+// CHECK-LABEL: @main(%x
+func.func @main(%x: tensor<4xf32>, %y: tensor<40xf32>) -> (tensor<8xf32>, tensor<40xf32>) {
+  %0 = graph.pad %x {mode = edge, pads = [2, 2]} : (tensor<4xf32>) -> tensor<8xf32>
+  // CHECK-COUNT-3: graph.gather %x
+  // CHECK: graph.concat
+  %1 = graph.slice %y {axes = [0], ends = [-41], starts = [-1], steps = [-1]} : (tensor<40xf32>) -> tensor<40xf32>
+  // CHECK: graph.gather %y
+  // CHECK-NOT: graph.concat
+  func.return %0, %1 : tensor<8xf32>, tensor<40xf32>
+}
+
+// -----
+
+// What has a kernel stays, and so does what would need its weights known.
+// CHECK-LABEL: @main(%x
+func.func @main(%x: tensor<1x1x2xf32>, %w: tensor<1x1x3xf32>) -> (tensor<1x1x4xf32>, tensor<1x1x4xf32>) {
+  %0 = graph.conv_transpose %x, %w : (tensor<1x1x2xf32>, tensor<1x1x3xf32>) -> tensor<1x1x4xf32>
+  // CHECK-NEXT: graph.conv_transpose
+  %1 = graph.pad %x {pads = [0, 0, 1, 0, 0, 1]} : (tensor<1x1x2xf32>) -> tensor<1x1x4xf32>
+  // CHECK-NEXT: graph.pad
+  // CHECK-NEXT: return
+  func.return %0, %1 : tensor<1x1x4xf32>, tensor<1x1x4xf32>
+}
