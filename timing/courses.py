@@ -7,7 +7,8 @@ same time from the same state of the clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from types import CodeType
 from typing import Any, NamedTuple
 
 from ge.timing.formulas import INTEGERS, arrays
@@ -16,6 +17,8 @@ from ge.timing.slices import Slicer, Trip, results
 
 FEW = 48
 """Trips up to which one after the other is quicker than all at once."""
+TEXTS = 1 << 12
+"""Functions that are remembered at most."""
 GUESSES = 3
 """How often to guess what trips hand on."""
 MOST = 1 << 18
@@ -160,9 +163,15 @@ class Planner:
         # The source consists of fixed words, register numbers and integers of the code only.
         names = {f"loop{start}": getattr(p, method) for start, p in self.inner.items()}
         space: dict[str, Any] = {**words, **names}
-        exec(self._slicer.source(self.region), space)
+        exec(_code(self._slicer.source(self.region)), space)
         made: Trip = space["trip"]
         return made
+
+
+@lru_cache(TEXTS)
+def _code(source: str) -> CodeType:
+    """Kernels have much in common, and so have the programs that one process looks at."""
+    return compile(source, "<region>", "exec")
 
 
 class Repeated(Sequence[int]):

@@ -155,7 +155,16 @@ class Clock(Listener):
         core.clock = self
 
     def issue(self, step: Step, registers: Registers, queue: int, waiting: int) -> Any:
-        count = self.core.count
+        now = self.hand_over(queue, waiting)
+        if not step.works:
+            return now
+        sizes = step.sizes
+        cost = step.costs.get((self.sharers, sizes(registers)) if sizes else self.sharers)
+        return now, cost or self._cost(step, registers), self.visit
+
+    def hand_over(self, queue: int, waiting: int = 0) -> int:
+        """Wait for room in a queue, in which `waiting` others wait for flags; the time of that."""
+        count: int = self.core.count
         now = self.now + (count - self._counted) * self._issue
         self._counted = count
         if queue != SCALAR:
@@ -166,11 +175,7 @@ class Clock(Listener):
                 if start > now:
                     now = start
         self.now = now
-        if not step.works:
-            return now
-        sizes = step.sizes
-        cost = step.costs.get((self.sharers, sizes(registers)) if sizes else self.sharers)
-        return now, cost or self._cost(step, registers), self.visit
+        return now
 
     def work(self, step: Step, ticket: tuple[int, Cost, Visit]) -> None:
         dispatch, cost, visit = ticket
@@ -200,7 +205,7 @@ class Clock(Listener):
         self.now = end + cost.latency
         self._note(self.visit, cost, step, start, end)
 
-    def signal(self, step: Step, queue: int, flag: Flag, ticket: int) -> None:
+    def signal(self, step: Step | None, queue: int, flag: Flag, ticket: int) -> None:
         at, done = self.free[queue], self.done[queue]
         if ticket > at:
             at = ticket
@@ -208,7 +213,7 @@ class Clock(Listener):
             self.rings[queue].append(at)
         self.flags[flag] = (at if at > done else done) + self._flag
 
-    def wait(self, step: Step, queue: int, flag: Flag, ticket: int) -> None:
+    def wait(self, step: Step | None, queue: int, flag: Flag, ticket: int) -> None:
         raised = self.flags.pop(flag)
         if queue == SCALAR:
             self.now = max(ticket, raised)

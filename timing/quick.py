@@ -42,13 +42,13 @@ class QuickCode:
         if row in (scalar.li, scalar.la):
             value = self._code.operand(inst, 1)
             return instruction(row.mnemonic, False)(inst.args[0].number, value)
-        step = self._code.step(index)
         if row in (sync.set_flag, sync.wait_flag):
             source, target, flag = inst.args
             queue = self._code.queue_of[source if row is sync.set_flag else target]
             if queue != SCALAR:
                 make = _set if row is sync.set_flag else _wait
-                return make(step, pack_flag(source, target, 0), flag, queue)
+                return make(index, pack_flag(source, target, 0), flag, queue)
+        step = self._code.step(index)
         if row.work is not None and step.queue != SCALAR:
             return _work(step)
         return self._code.entry(step)
@@ -69,7 +69,7 @@ def _work(step: Step) -> Entry:
     return entry
 
 
-def _set(step: Step, first: int, number: Value, queue: int) -> Entry:
+def _set(index: int, first: int, number: Value, queue: int) -> Entry:
     register = number.number if isinstance(number, Reg) else -1
     fixed = number if register < 0 else 0
 
@@ -78,16 +78,16 @@ def _set(step: Step, first: int, number: Value, queue: int) -> Entry:
         flag = first + number
         raised = core.raised
         if core.pending[queue] or flag in raised or flag in core.blocked or not 0 <= number < FLAGS:
-            step.run(core, registers)
+            core.code.step(index).run(core, registers)
             return
         raised.add(flag)
         clock = core.clock
-        clock.signal(step, queue, flag, clock.issue(step, registers, queue, 0))
+        clock.signal(None, queue, flag, clock.hand_over(queue))
 
     return entry
 
 
-def _wait(step: Step, first: int, number: Value, queue: int) -> Entry:
+def _wait(index: int, first: int, number: Value, queue: int) -> Entry:
     register = number.number if isinstance(number, Reg) else -1
     fixed = number if register < 0 else 0
 
@@ -96,10 +96,10 @@ def _wait(step: Step, first: int, number: Value, queue: int) -> Entry:
         flag = first + number
         raised = core.raised
         if core.pending[queue] or flag not in raised or not 0 <= number < FLAGS:
-            step.run(core, registers)
+            core.code.step(index).run(core, registers)
             return
         raised.remove(flag)
         clock = core.clock
-        clock.wait(step, queue, flag, clock.issue(step, registers, queue, 0))
+        clock.wait(None, queue, flag, clock.hand_over(queue))
 
     return entry

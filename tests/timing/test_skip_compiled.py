@@ -1,6 +1,7 @@
 """What the compiler emits is timed alike with and without skipping."""
 
 import random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -35,7 +36,7 @@ def test_products_of_odd_sizes(seed: int, target: str) -> None:
 def test_convolutions(kernel: int, stride: int, group: int, target: str) -> None:
     net = Net(kernel)
     weights = net.normal(12, 6 // group, kernel, kernel)
-    how = {"pads": [kernel // 2] * 4, "strides": [stride] * 2, "group": group}
+    how: dict[str, Any] = {"pads": [kernel // 2] * 4, "strides": [stride] * 2, "group": group}
     y = net("Relu", net("Conv", "x", weights, net.normal(12), **how))
     agree(net.model({"x": (2, 6, 13, 17)}, [y], 17), target)
 
