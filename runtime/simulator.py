@@ -154,8 +154,8 @@ class Simulator:
             quick=None if functional else self._quick,
             skipper=self._skipper if skip and not functional and not trace else None,
         )
-        cores, clocks = run.cores()
         with _calculating() if functional else few_collections():
+            cores, clocks = run.cores()
             walk(cores, progress)
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]

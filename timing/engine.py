@@ -230,6 +230,10 @@ class Clock(Listener):
     def arrive(self, number: int) -> None:
         self._meetings.arrive(number, self.scalar_time())
 
+    def arrive_idle(self, number: int) -> None:
+        """The core arrives while nothing in its queues waits for a flag."""
+        self._meetings.arrive(number, max(self.scalar_time(), *self.free, *self.done))
+
     def reach(self, queue: int, number: int) -> None:
         self._meetings.arrive(number, max(self.free[queue], self.done[queue]))
 

@@ -48,10 +48,20 @@ class QuickCode:
             if queue != SCALAR:
                 make = _set if row is sync.set_flag else _wait
                 return make(index, pack_flag(source, target, 0), flag, queue)
+        if row is sync.sync__arrive:
+            return _arrive
         step = self._code.step(index)
         if row.work is not None and step.queue != SCALAR:
             return _work(step)
         return self._code.entry(step)
+
+
+def _arrive(core: Any, registers: Registers) -> None:
+    if any(core.pending):
+        core.arrive()
+        return
+    core.arrived += 1
+    core.clock.arrive_idle(core.arrived)
 
 
 def _work(step: Step) -> Entry:

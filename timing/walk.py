@@ -368,10 +368,13 @@ class Core:
 
 def walk(cores: Sequence[Core], progress: Callable[[int], None] | None = None) -> None:
     """Run all cores to their end, one after the other between meetings."""
+    least = 0
     while any(core.running for core in cores):
         moved = False
         for core in cores:
-            if core.running and all(other.arrived >= core.met for other in cores):
+            if core.met > least:
+                least = min(other.arrived for other in cores)
+            if core.running and core.met <= least:
                 core.go_on()
                 core.run()
                 moved = True
