@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from ge.timing.formulas import INTEGERS, arrays
-from ge.timing.regions import Region
+from ge.timing.regions import Irregular, Region
 from ge.timing.slices import Slicer, Trip, results
 
 FEW = 48
@@ -22,7 +22,7 @@ TEXTS = 1 << 12
 GUESSES = 3
 """How often to guess what trips hand on."""
 MOST = 1 << 18
-"""Trips up to which all at once fits into memory."""
+"""Trips up to which a course that differs from trip to trip fits into memory."""
 
 
 class Course(NamedTuple):
@@ -66,7 +66,10 @@ class Planner:
         return self._compiled(arrays(), "courses")
 
     def course(self, trips: int, *head: int) -> Course:
-        """The course of `trips` trips that begin with registers `head`."""
+        """The course of `trips` trips that begin with registers `head`.
+
+        Raises Irregular if that takes too much memory.
+        """
         key = (trips, *head)
         found = self._courses.get(key)
         if found is None:
@@ -92,7 +95,9 @@ class Planner:
             signature, outs = self._one(*head)
             same = Repeated(self._signature(signature), trips)
             return self._made((trips, same[0]), outs, same, lambda trip: head)
-        found = self._all_at_once(trips, head) if FEW < trips <= MOST else None
+        if trips > MOST:
+            raise Irregular
+        found = self._all_at_once(trips, head) if trips > FEW else None
         return found or self._one_by_one(trips, head)
 
     def _one_by_one(self, trips: int, head: list[int]) -> Course:

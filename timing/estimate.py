@@ -13,7 +13,9 @@ from ge.dialects.npu.target import Target
 from ge.timing.areas import symbols
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
+from ge.timing.layout import Layout
 from ge.timing.quick import QuickCode
+from ge.timing.skip import Skipper
 from ge.timing.steps import Code
 from ge.timing.walk import BUDGET, Core, walk
 
@@ -44,12 +46,12 @@ def estimate(program: Program, cores: Iterable[int] | None = None) -> Estimate:
     meetings = meetings_of(program, target)
     model = CostModel(target)
     code = Code(program, target, symbols(program))
-    quick = QuickCode(code)
+    quick, skipper = QuickCode(code), Skipper(Layout(code))
     clocks, followed = [], []
     for number in range(program.cores) if cores is None else cores:
         clock = Clock(model, meetings, program.cores, trace=False)
         core = Core(code, number, NoMemory(), [clock], BUDGET)
-        core.entries = quick.entries
+        core.entries, core.skipper = quick.entries, skipper
         clock.follow(core)
         clocks.append(clock)
         followed.append(core)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ge.timing.courses import Course, Planner, Repeated
+from ge.timing.courses import MOST, Course, Planner, Repeated
 from ge.timing.engine import NEVER, Clock, Effect
 from ge.timing.layout import Layout
-from ge.timing.regions import CORE, Region
+from ge.timing.regions import CORE, Irregular, Region
 from ge.timing.snapshots import Snapshot, Snapshots, restore
 from ge.timing.walk import Core
 
+LARGEST = 1 << 62
+"""Beyond this, sums may wrap: then a register modulo a number does not say enough."""
 WHOLE, TRIP = 0, 1
 """What an effect is of: a whole course, or one trip."""
-SHORT = 3
+SHORT = 4
 """Trips of an innermost loop up to which it is not worth while to remember each."""
 WINDOW = 16
 """Trips to compare at first when looking how long a pattern goes on."""
@@ -29,22 +31,38 @@ class Skipper:
     def loop(self, core: Core, place: int, trips: int) -> bool:
         """Run the loop that the instruction at `place` begins; whether that could be done."""
         outer: Planner | None = core.planner
-        planner = outer.inner[place + 1] if outer else self._layout.loop(place)
-        if planner is None or not (outer or self._in_one_kernel(core, planner.region)):
+        if outer:
+            self._run(core, outer.inner[place + 1], trips)
+            return True
+        planner = self._layout.loop(place)
+        if planner is None or not self._in_one_kernel(core, planner.region):
             return False
-        self._run(core, planner, trips)
-        return True
+        return self._try(core, planner, trips)
 
     def function(self, core: Core, place: int) -> None:
         """Run the function at `place` up to its end, if that can be done."""
         planner = self._layout.function(place)
         if planner is not None:
-            self._run(core, planner, 1)
+            self._try(core, planner, 1)
 
     def _in_one_kernel(self, core: Core, region: Region) -> bool:
         """Whether the region belongs to the kernel that is being run, and to no other."""
         kernels = core.code.kernel_of[region.start : region.end]
         return bool(core.calls) or kernels == [core.kernel] * len(kernels)
+
+    def _try(self, core: Core, planner: Planner, trips: int) -> bool:
+        """Run a region that is not inside another, a long loop in pieces."""
+        head = planner.region.head
+        if any(m and abs(core.registers[r]) > LARGEST for r, m in head.items() if r != CORE):
+            return False
+        try:
+            while trips > MOST:
+                self._run(core, planner, MOST)
+                trips -= MOST
+            self._run(core, planner, trips)
+        except Irregular:
+            return False
+        return True
 
     def _run(self, core: Core, planner: Planner, trips: int) -> None:
         region, registers = planner.region, core.registers

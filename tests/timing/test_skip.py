@@ -2,6 +2,7 @@ import random
 
 import pytest
 
+from ge.dialects.diagnostics import CheckFailed
 from ge.dialects.npu.instr import Instr
 from ge.dialects.npu.isa import scalar
 from ge.dialects.npu.operands import Reg
@@ -128,6 +129,28 @@ def test_registers_are_right_behind_a_loop() -> None:
 def test_registers_wrap_as_they_do_in_a_run() -> None:
     body = f"mul x3, x3, x3\nadd x3, x3, 3\nand x5, x3, 7\nadd x5, x5, 1\n{LOAD}"
     same(loop(200, body))
+
+
+def test_a_very_long_loop_is_taken_in_pieces() -> None:
+    body = "mod x4, x3, 2\nadd x5, x4, 1\n" + LOAD + "\nadd x3, x3, 1"
+    short, long = (
+        Simulator(loop(trips, body)).run(mode="timing").stats for trips in (10_000, 1_000_000)
+    )
+    assert short.cycles is not None
+    assert long.cycles is not None
+    assert long.instructions - short.instructions == 990_000 * 4
+    assert long.hbm_read == 100 * short.hbm_read
+    assert long.cycles > 90 * short.cycles
+
+
+def test_a_budget_holds_for_what_is_skipped() -> None:
+    with pytest.raises(CheckFailed, match="must end within 1000 instructions"):
+        Simulator(loop(20_000, LOAD)).run(mode="timing", budget=1000)
+
+
+def test_numbers_that_may_wrap_are_not_taken_modulo() -> None:
+    before = f"li x3, {(1 << 63) - 40}"
+    same(loop(90, f"mod x5, x3, 3\nadd x5, x5, 1\n{LOAD}\nadd x3, x3, 1", before))
 
 
 def test_a_trace_shows_every_trip() -> None:
