@@ -1,7 +1,8 @@
 """How fast the clock is; `python bench/timing_speed.py [--json OUT]` prints figures beside bars.
 
 A time is that of preparing a compiled program and timing it, the best of a few: what one run has
-worked out is not kept for the next. The bars are for two cores of a present laptop.
+worked out about a program is not kept for the next. It is processor time, so that others on the
+machine count for less. The bars are for two cores of a present laptop.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ def _walking(program: Program) -> Figure:
 
 
 def _seconds(program: Program, **how: Any) -> tuple[float, Result]:
-    started = time.perf_counter()
+    started = time.process_time()
     result = Simulator(program).run(mode="timing", **how)
-    return time.perf_counter() - started, result
+    return time.process_time() - started, result
 
 
 def _program(model: onnx.ModelProto, cores: int = 0) -> Program:

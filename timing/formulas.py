@@ -65,7 +65,12 @@ def arrays() -> Mapping[str, Any]:
         "least": np.minimum,
         "most": np.maximum,
         "number": lambda a: a.astype(np.int64) if isinstance(a, np.ndarray) else int(a),
-        "where": np.where,
+        # Of two integers `np.where` makes an array without dimensions.
+        "where": lambda mask, then, other: (
+            np.where(mask, then, other)
+            if isinstance(mask, np.ndarray)
+            else (then if mask else other)
+        ),
     }
 
 
