@@ -31,6 +31,8 @@ FORMULAS = {
     "seq": "number({} == {})",
     "sne": "number({} != {})",
 }
+BY_CONSTANT = {"div": "{} // {}", "mod": "{} % {}"}
+"""The same, where the divisor is a constant other than 0."""
 LARGE = {"add", "sub", "mul", "div", "shl"}
 """Those whose result may need more than 64 bits, so that it has to be wrapped."""
 
