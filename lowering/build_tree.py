@@ -137,7 +137,7 @@ class _Builder:
         """The outermost loop inside which the operand's region is the same, and what it holds."""
         below: Operation | None = None
         dims = set(operand.depends)
-        while scope.parent and not dims & scope.steps.keys():
+        while scope.parent and not dims & scope.cuts:
             if (operand.name, scope.label) in self.tiling.pinned:
                 break
             below, scope = scope.op, scope.parent
@@ -208,7 +208,7 @@ class _Builder:
             source = self.buffers[f"{name}@l1"]
         used = set(self.dims_of(name))
         home, before = inner, None
-        while home is not scope and home.parent and not used & home.steps.keys():
+        while home is not scope and home.parent and not used & home.cuts:
             before, home = home.op, home.parent
         dtype = source.result.type.dtype
         tile = self.buffer(f"{name}_{space}", identity(dims), space, dtype, home)

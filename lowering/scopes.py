@@ -36,6 +36,12 @@ class Scope:
         return dict(self.op.steps.data) if isinstance(self.op, ForOp) else {}
 
     @property
+    def cuts(self) -> set[str]:
+        """The dimensions that this loop really cuts: a step over all of one changes nothing."""
+        outer = self.parent.sizes if self.parent else {}
+        return {d for d, step in self.steps.items() if step < outer[d]}
+
+    @property
     def path(self) -> list[Scope]:
         """From the kernel down to this scope."""
         return [*self.parent.path, self] if self.parent else [self]

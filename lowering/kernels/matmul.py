@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ge.dialects.fused.ops import FusedOp, MatMulOp
+from ge.dialects.graph.ops import unary
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.isa.cube import accumulator
 from ge.lowering.kernels.collapse import collapse
@@ -55,6 +56,14 @@ def describe_matmul(op: MatMulOp) -> Description:
     )
 
 
+def _straight_out(op: FusedOp) -> bool:
+    """Whether the accumulators are stored as they are, or as another float type on the way out."""
+    value = op.yielded
+    while isinstance(value.owner, unary.CastOp) and value.owner.attrs["to"].is_float:
+        value = value.owner.x
+    return value is op.body.block.args[0]
+
+
 def with_epilogue(
     op: FusedOp,
     dims: list[Dim],
@@ -66,7 +75,7 @@ def with_epilogue(
     """A description around one product: stored as it is, or through the region's steps."""
     args = list(op.body.block.args)
     extras = [operand(f"x{i}", v, axes) for i, v in enumerate(op.extras)]
-    matrix_only = op.yielded is args[0]
+    matrix_only = _straight_out(op)
     out = result("acc" if matrix_only else "y", op, axes)
     values = {"acc": acc}
     final: tuple[Vector, ...] = ()

@@ -1,6 +1,6 @@
 // RUN: ge-opt %s -p "fused-to-npu{target=\"tiny\"}" --split-input-file | filecheck %s
 
-// Rows are cut so that two copies fit, and dealt to both cores; the bias is loaded with each tile.
+// Rows are cut so that two copies fit, and dealt to both cores; the bias is loaded once.
 // CHECK: npu.program "tiny" cores 2 native 1
 func.func @main(%x: tensor<64x100xf32>, %b: tensor<100xf32>) -> tensor<64x100xf32> attributes {input_names = ["x", "b"], output_names = ["y"]} {
   %0 = fused.elementwise "Add"(%x, %b) attributes {sources = ["add"]} {
@@ -14,12 +14,12 @@ func.func @main(%x: tensor<64x100xf32>, %b: tensor<100xf32>) -> tensor<64x100xf3
 // CHECK-NEXT: %[[B:.*]] = npu.tensor "input" {label = "b"} : !npu.hbm<[100], [1], f32>
 // CHECK-NEXT: %[[Y:.*]] = npu.tensor "output" {label = "y"}
 // CHECK-NEXT: npu.kernel @k0 "Add" attributes {sources = ["add"], dims = #npu.dims<d0 = 64, d1 = 100>} {
-// CHECK:      npu.for "block" <d0 = {{.*}}, d1 = 100> attributes {cores} {
+// CHECK:      %[[BB:.*]] = npu.buffer "x1_ub" <"d1"> : !npu.buffer<ub, f32>
+// CHECK-NEXT: npu.move %x1 to %[[BB]] {map = #npu.map<"d1">}
+// CHECK-NEXT: npu.for "block" <d0 = {{.*}}, d1 = 100> attributes {cores} {
 // CHECK-NEXT:   %[[XB:.*]] = npu.buffer "x0_ub" <"d0, d1"> : !npu.buffer<ub, f32>
-// CHECK-NEXT:   %[[BB:.*]] = npu.buffer "x1_ub" <"d1"> : !npu.buffer<ub, f32>
 // CHECK-NEXT:   %[[YB:.*]] = npu.buffer "y" <"d0, d1"> : !npu.buffer<ub, f32>
 // CHECK-NEXT:   npu.move %x0 to %[[XB]] {map = #npu.map<"d0, d1">}
-// CHECK-NEXT:   npu.move %x1 to %[[BB]] {map = #npu.map<"d1">}
 // CHECK-NEXT:   npu.vector "vadd" %[[YB]] from %[[XB]], %[[BB]]
 // CHECK-NEXT:   npu.move %[[YB]] to %y {map = #npu.map<"d0, d1">}
 // CHECK:      npu.invoke @k0 %[[X]], %[[B]], %[[Y]] outs 1 offsets <0, 0, 0> {sources = ["add"]}
