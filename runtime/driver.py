@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +19,7 @@ from ge.dialects.npu.program import Program
 from ge.dialects.npu.tree import BufferOp
 from ge.lowering.pipelines import PRECISIONS, Level, Options, passes, scheduling, simplification
 from ge.lowering.programs import kernels_of, programs_of
+from ge.runtime.garbage import few_collections as few_collections
 from ge.runtime.source import Source
 from ge.timing.areas import check_fits
 
@@ -172,14 +171,3 @@ def _check_unscheduled(module: ModuleOp) -> None:
 
 def _machine(program: ProgramOp) -> tuple[str, int]:
     return program.target.data, program.cores.value.data
-
-
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """Fewer runs of the garbage collector while much is made that stays."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)

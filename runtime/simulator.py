@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ge.dialects.npu.target import Target
 from ge.runtime import stats as figures
 from ge.runtime import trace as traces
 from ge.runtime.functional import Numbers
+from ge.runtime.garbage import few_collections
 from ge.runtime.hazards import Findings, Hazard, HazardChecker
 from ge.runtime.machine import Device, Glance, Memory
 from ge.runtime.shared_memory import SharedHistory
@@ -27,7 +30,10 @@ from ge.timing.areas import check_fits, symbols
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
 from ge.timing.estimate import meetings_of
+from ge.timing.layout import Layout
 from ge.timing.listener import Listener
+from ge.timing.quick import QuickCode
+from ge.timing.skip import Skipper
 from ge.timing.steps import Code
 from ge.timing.walk import BUDGET, Core, walk
 
@@ -64,6 +70,8 @@ class _Run:
     meetings: Meetings | None
     trace: bool
     budget: int
+    quick: QuickCode | None
+    skipper: Skipper | None
 
     def cores(self) -> tuple[list[Core], list[Clock]]:
         """The cores, and the clocks that follow them."""
@@ -83,8 +91,11 @@ class _Run:
             if numbers:
                 numbers.core = core
             if clock:
-                clock.core = core
+                clock.follow(core)
                 clocks.append(clock)
+            if self.quick:
+                core.entries = self.quick.entries
+            core.skipper = self.skipper
             cores.append(core)
         return cores, clocks
 
@@ -114,6 +125,7 @@ class Simulator:
         mode: Mode | str = Mode.BOTH,
         check_hazards: bool = False,
         trace: bool = False,
+        skip: bool = True,
         budget: int = BUDGET,
         progress: Callable[[int], None] | None = None,
     ) -> Result:
@@ -122,7 +134,8 @@ class Simulator:
         Mode `timing` computes no tensors and needs no inputs: where the program loads a scalar,
         it finds the inputs that are given and the weights, and zeros elsewhere; there are no
         outputs. `budget` bounds the instructions of one core; `progress` hears how many all have
-        executed, now and then. Raises InputError for inputs that do not match, CheckFailed for a
+        executed, now and then. Without a trace, mode `timing` adds up what repeats unless `skip` is
+        off, with the same result. Raises InputError for inputs that do not match, CheckFailed for a
         program that faults.
         """
         mode = Mode(mode)
@@ -138,10 +151,11 @@ class Simulator:
             meetings=None if mode is Mode.FUNCTIONAL else meetings_of(self.program, self.target),
             trace=trace,
             budget=budget,
+            quick=None if functional else self._quick,
+            skipper=self._skipper if skip and not functional and not trace else None,
         )
-        cores, clocks = run.cores()
-        # Tiles are small: threads that meet at every product cost more than they give.
-        with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
+        with _calculating() if functional else few_collections():
+            cores, clocks = run.cores()
             walk(cores, progress)
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]
@@ -151,6 +165,14 @@ class Simulator:
             hazards=tuple(run.findings.hazards) if run.findings else (),
             trace=traces.document(self._code, stats, spans) if trace else None,
         )
+
+    @cached_property
+    def _skipper(self) -> Skipper:
+        return Skipper(Layout(self._code))
+
+    @cached_property
+    def _quick(self) -> QuickCode:
+        return QuickCode(self._code)
 
     def _check_mode(self, functional: bool, check_hazards: bool) -> None:
         if check_hazards and not functional:
@@ -166,6 +188,13 @@ class Simulator:
         if run.meetings is None:
             return Stats(self.program, self.target, executed, hazards=hazards)
         return figures.timed(self.program, self.target, executed, clocks, run.meetings, hazards)
+
+
+@contextmanager
+def _calculating() -> Iterator[None]:
+    # Tiles are small: threads that meet at every product cost more than they give.
+    with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def simulate(program: Program, inputs: Mapping[str, Array] | None = None, **how: Any) -> Result:

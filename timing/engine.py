@@ -40,6 +40,42 @@ class Visit:
         self.hbm_read = 0
         self.hbm_write = 0
 
+    def take(self, other: Visit) -> None:
+        """Have the figures of `other`."""
+        self.start, self.end, self.busy = other.start, other.end, other.busy
+        self.hbm_read, self.hbm_write = other.hbm_read, other.hbm_write
+
+    def clear(self) -> None:
+        """Have no figures."""
+        self.start, self.end, self.busy = -1, -1, [0] * len(QUEUES)
+        self.hbm_read = self.hbm_write = 0
+
+    def add(self, other: Visit) -> None:
+        """Have the figures of `other`, too."""
+        self.busy = [a + b for a, b in zip(self.busy, other.busy, strict=True)]
+        self.hbm_read += other.hbm_read
+        self.hbm_write += other.hbm_write
+        self.end = max(self.end, other.end)
+        if other.start >= 0:
+            self.start = min(self.start, other.start) if self.start >= 0 else other.start
+
+
+class Effect(NamedTuple):
+    """What a piece of code adds; `start` and `end` of its work are relative to its beginning."""
+
+    cycles: int
+    instructions: int
+    busy: tuple[int, ...]
+    hbm_read: int
+    hbm_write: int
+    start: int
+    """NEVER if it starts nothing."""
+    end: int
+    """-NEVER if nothing of it ends."""
+
+
+NEVER = 1 << 80
+
 
 class Meetings:
     """When the cores arrived, and what the host adds to a launch.
@@ -91,128 +127,194 @@ class Clock(Listener):
         self._issue = target.issue
         self._flag = target.flag
         self._depth = target.queue_depth
-        self._sharers = cores
+        self.sharers = cores
         self.core: Any = None
         """The core it listens to; its instruction count moves the scalar unit's time."""
         self._counted = 0
-        self._now = meetings.start
+        self.now = meetings.start
         # One below the start: the first instruction of a unit finds it idle.
-        self._free = [self._now - 1] * len(QUEUES)
-        self._done = [self._now] * len(QUEUES)
-        self._idle = [False] * len(QUEUES)
-        self._rings: list[deque[int]] = [deque() for _ in QUEUES]
-        self._levels = [self._now - target.limits[n].credit_cycles for n in model.limits]
-        self._flags: dict[Flag, int] = {}
+        self.free = [self.now - 1] * len(QUEUES)
+        self.done = [self.now] * len(QUEUES)
+        self.idle = [False] * len(QUEUES)
+        self.rings: list[deque[int]] = [deque() for _ in QUEUES]
+        self.credits = [target.limits[n].credit_cycles for n in model.limits]
+        self.levels = [self.now - target.limits[n].credit_cycles for n in model.limits]
+        self.flags: dict[Flag, int] = {}
         self._reached: dict[int, int] = {}
         self.busy = [0] * len(QUEUES)
         self.visits: list[Visit] = []
-        self._visit = Visit(-1, (), self._now)
-        self.outside = self._visit
+        self.visit = Visit(-1, (), self.now)
+        self.outside = self.visit
         """What belongs to no kernel."""
         self.spans: list[Span] | None = [] if trace else None
-        self.end = self._now
+        self.end = self.now
+
+    def follow(self, core: Any) -> None:
+        """Listen to `core`."""
+        self.core = core
+        core.clock = self
 
     def issue(self, step: Step, registers: Registers, queue: int, waiting: int) -> Any:
-        now = self._scalar_time()
+        now = self.hand_over(queue, waiting)
+        if not step.works:
+            return now
+        sizes = step.sizes
+        cost = step.costs.get((self.sharers, sizes(registers)) if sizes else self.sharers)
+        return now, cost or self._cost(step, registers), self.visit
+
+    def hand_over(self, queue: int, waiting: int = 0) -> int:
+        """Wait for room in a queue, in which `waiting` others wait for flags; the time of that."""
+        count: int = self.core.count
+        now = self.now + (count - self._counted) * self._issue
+        self._counted = count
         if queue != SCALAR:
-            ring = self._rings[queue]
+            ring = self.rings[queue]
             room = self._depth - waiting
             while len(ring) >= room:
                 start = ring.popleft()
                 if start > now:
                     now = start
-            self._now = now
-        if step.inst.instr.work is None:
-            return now
-        return now, self._cost(step, registers), self._visit
+        self.now = now
+        return now
 
     def work(self, step: Step, ticket: tuple[int, Cost, Visit]) -> None:
         dispatch, cost, visit = ticket
+        busy, idle, latency, charges, _, _ = cost
         queue = step.queue
-        start, busy = self._free[queue], cost.busy
+        start = self.free[queue]
         if dispatch > start:
             start = dispatch
-            busy += cost.idle
-        elif self._idle[queue]:
-            busy += cost.idle
-        self._idle[queue] = False
-        self._rings[queue].append(start)
-        end = self._limited(cost, start, start + busy)
-        self._free[queue] = end
-        seen = end + cost.latency
-        if seen > self._done[queue]:
-            self._done[queue] = seen
+            busy += idle
+        elif self.idle[queue]:
+            busy += idle
+        self.idle[queue] = False
+        self.rings[queue].append(start)
+        end = start + busy
+        if charges:
+            end = self._limited(cost, start, end)
+        self.free[queue] = end
+        seen = end + latency
+        if seen > self.done[queue]:
+            self.done[queue] = seen
         self._note(visit, cost, step, start, end)
 
     def scalar(self, step: Step, registers: Registers) -> None:
-        start = self._scalar_time()
+        start = self.scalar_time()
         cost = self._cost(step, registers)
         end = self._limited(cost, start, start + cost.busy)
-        self._now = end + cost.latency
-        self._note(self._visit, cost, step, start, end)
+        self.now = end + cost.latency
+        self._note(self.visit, cost, step, start, end)
 
-    def signal(self, step: Step, queue: int, flag: Flag, ticket: int) -> None:
-        at = max(ticket, self._free[queue])
+    def signal(self, step: Step | None, queue: int, flag: Flag, ticket: int) -> None:
+        at, done = self.free[queue], self.done[queue]
+        if ticket > at:
+            at = ticket
         if queue != SCALAR:
-            self._rings[queue].append(at)
-        self._flags[flag] = max(at, self._done[queue]) + self._flag
+            self.rings[queue].append(at)
+        self.flags[flag] = (at if at > done else done) + self._flag
 
-    def wait(self, step: Step, queue: int, flag: Flag, ticket: int) -> None:
-        raised = self._flags.pop(flag)
+    def wait(self, step: Step | None, queue: int, flag: Flag, ticket: int) -> None:
+        raised = self.flags.pop(flag)
         if queue == SCALAR:
-            self._now = max(ticket, raised)
+            self.now = max(ticket, raised)
             return
-        at = max(ticket, raised)
-        if at > self._free[queue]:
-            self._free[queue] = at
-            self._idle[queue] = True
-        self._rings[queue].append(self._free[queue])
+        at, free = ticket if ticket > raised else raised, self.free[queue]
+        if at > free:
+            self.free[queue] = free = at
+            self.idle[queue] = True
+        self.rings[queue].append(free)
 
     def drain(self) -> None:
-        self._now = max(self._scalar_time(), *self._done, *self._free)
+        self.now = max(self.scalar_time(), *self.done, *self.free)
 
     def arrive(self, number: int) -> None:
-        self._meetings.arrive(number, self._scalar_time())
+        self._meetings.arrive(number, self.scalar_time())
+
+    def arrive_idle(self, number: int) -> None:
+        """The core arrives while nothing in its queues waits for a flag."""
+        self._meetings.arrive(number, max(self.scalar_time(), *self.free, *self.done))
 
     def reach(self, queue: int, number: int) -> None:
-        self._meetings.arrive(number, max(self._free[queue], self._done[queue]))
+        self._meetings.arrive(number, max(self.free[queue], self.done[queue]))
 
     def meet(self, number: int, launched: bool) -> None:
-        self._now = max(self._scalar_time(), self._meetings.time(number, launched))
+        self.now = max(self.scalar_time(), self._meetings.time(number, launched))
 
     def share(self, cores: int) -> None:
-        self._sharers = cores
+        self.sharers = cores
 
     def enter(self, kernel: int, sources: tuple[str, ...]) -> None:
         if kernel < 0:
-            self._visit = self.outside
+            self.visit = self.outside
             return
-        self._visit = Visit(kernel, sources, self._scalar_time())
-        self.visits.append(self._visit)
+        self.visit = Visit(kernel, sources, self.scalar_time())
+        self.visits.append(self.visit)
 
     def halt(self) -> None:
         self.drain()
         # What was written to the memory's account has to get there before the program counts
         # as done; the credit is what the cache still holds.
-        self.end = max(self._now, *self._levels)
+        self.end = max(self.now, *self.levels)
+        for visit in (self.outside, *self.visits):
+            self.busy = [a + b for a, b in zip(self.busy, visit.busy, strict=True)]
         self.busy[SCALAR] += self.core.count * self._issue
 
-    def _scalar_time(self) -> int:
+    # Pieces of code whose effect is known.
+
+    def mark(self) -> tuple[int, int, Visit]:
+        """Begin to measure a piece of code."""
+        visit = self.visit
+        kept = Visit(visit.kernel, visit.sources, visit.entered)
+        kept.take(visit)
+        visit.clear()
+        return self.scalar_time(), self.core.count, kept
+
+    def measure(self, mark: tuple[int, int, Visit]) -> Effect:
+        """What was done since `mark`."""
+        then, count, kept = mark
+        visit = self.visit
+        effect = Effect(
+            cycles=self.scalar_time() - then,
+            instructions=self.core.count - count,
+            busy=tuple(visit.busy),
+            hbm_read=visit.hbm_read,
+            hbm_write=visit.hbm_write,
+            start=visit.start - then if visit.start >= 0 else NEVER,
+            end=visit.end - then if visit.end >= 0 else -NEVER,
+        )
+        visit.add(kept)
+        return effect
+
+    def apply(self, effect: Effect) -> None:
+        """Do what a piece of code does, but for the state it leaves behind."""
+        visit, now = self.visit, self.scalar_time()
+        visit.busy = [a + b for a, b in zip(visit.busy, effect.busy, strict=True)]
+        visit.hbm_read += effect.hbm_read
+        visit.hbm_write += effect.hbm_write
+        if effect.start != NEVER and not 0 <= visit.start <= now + effect.start:
+            visit.start = now + effect.start
+        if effect.end + now > visit.end:
+            visit.end = effect.end + now
+        self.now = now + effect.cycles
+        self.core.count += effect.instructions
+        self._counted = self.core.count
+
+    def scalar_time(self) -> int:
         """Now, each instruction of the scalar unit up to the current one counted."""
         count = self.core.count
-        self._now += (count - self._counted) * self._issue
+        self.now += (count - self._counted) * self._issue
         self._counted = count
-        return self._now
+        return self.now
 
     def _cost(self, step: Step, registers: Registers) -> Cost:
-        key: Any = self._sharers
+        key: Any = self.sharers
         if step.sizes is not None:
             key = (key, step.sizes(registers))
         cost = step.costs.get(key)
         if cost is None:
             args = step.arguments(registers)
             try:
-                cost = self._model.of(step.inst, args, self._sharers)
+                cost = self._model.of(step.inst, args, self.sharers)
             except (ValueError, TypeError, IndexError, ArithmeticError) as e:
                 raise self.core.fault(f"operands must describe a tile: {e}", step.index) from e
             step.costs[key] = cost
@@ -220,7 +322,7 @@ class Clock(Listener):
 
     def _limited(self, cost: Cost, start: int, end: int) -> int:
         """When an instruction ends, given what is left of the shared resources."""
-        levels = self._levels
+        levels = self.levels
         for limit, cycles, credit, posted in cost.charges:
             level = levels[limit]
             if start - credit > level:
@@ -232,14 +334,15 @@ class Clock(Listener):
         return end
 
     def _note(self, visit: Visit, cost: Cost, step: Step, start: int, end: int) -> None:
+        _, _, latency, _, read, write = cost
         queue = step.queue
-        self.busy[queue] += end - start
         visit.busy[queue] += end - start
-        visit.hbm_read += cost.hbm_read
-        visit.hbm_write += cost.hbm_write
+        if read or write:
+            visit.hbm_read += read
+            visit.hbm_write += write
         if visit.start < 0 or start < visit.start:
             visit.start = start
-        if end + cost.latency > visit.end:
-            visit.end = end + cost.latency
+        if end + latency > visit.end:
+            visit.end = end + latency
         if self.spans is not None:
             self.spans.append(Span(queue, step.index, visit.kernel, start, end, visit.sources))

@@ -13,6 +13,9 @@ from ge.dialects.npu.target import Target
 from ge.timing.areas import symbols
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
+from ge.timing.layout import Layout
+from ge.timing.quick import QuickCode
+from ge.timing.skip import Skipper
 from ge.timing.steps import Code
 from ge.timing.walk import BUDGET, Core, walk
 
@@ -43,12 +46,15 @@ def estimate(program: Program, cores: Iterable[int] | None = None) -> Estimate:
     meetings = meetings_of(program, target)
     model = CostModel(target)
     code = Code(program, target, symbols(program))
+    quick, skipper = QuickCode(code), Skipper(Layout(code))
     clocks, followed = [], []
     for number in range(program.cores) if cores is None else cores:
         clock = Clock(model, meetings, program.cores, trace=False)
-        clock.core = Core(code, number, NoMemory(), [clock], BUDGET)
+        core = Core(code, number, NoMemory(), [clock], BUDGET)
+        core.entries, core.skipper = quick.entries, skipper
+        clock.follow(core)
         clocks.append(clock)
-        followed.append(clock.core)
+        followed.append(core)
     walk(followed)
     return Estimate(max(clock.end for clock in clocks), meetings.start, tuple(clocks))
 

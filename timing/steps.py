@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -26,27 +26,24 @@ MAIN = "main"
 
 
 class Step:
-    """An instruction of a program, its operands turned into code."""
-
-    __slots__ = ("_shape", "_values", "costs", "index", "inst", "queue", "run", "sizes")
+    """An instruction of a program, its operands turned into code when that is first needed."""
 
     def __init__(self, index: int, inst: Inst, args: tuple[Value, ...], queue: int) -> None:
         self.index = index
         self.inst = inst
+        self.works = inst.instr.work is not None
         self.queue = queue
         """The queue it runs in; flags are sent to one when they run."""
-        shape = _Shape()
-        kinds = inst.instr.operands.values()
-        self._shape = ", ".join(
-            shape.operand(kind, value) for kind, value in zip(kinds, args, strict=True)
-        )
-        self._values = tuple(shape.values)
-        self.run: Entry = self._bind(inst.instr.execute)
-        """Runs the body on a core."""
         self.costs: dict[Any, Any] = {}
         """What the clock remembers of it, by the values of `sizes`."""
         self.sizes = _sizes(args)
         """The registers that decide its cost; None if there are none."""
+        self._args = args
+
+    @cached_property
+    def run(self) -> Entry:
+        """Runs the body on a core."""
+        return self._bind(self.inst.instr.execute)
 
     def arguments(self, registers: Registers) -> tuple[Value, ...]:
         """The operands as numbers and absolute addresses."""
@@ -54,7 +51,10 @@ class Step:
         return found
 
     def _bind(self, execute: Callable[..., Any]) -> Entry:
-        return _factory(self._shape, len(self._values))(execute, tuple.__new__, Addr, *self._values)
+        shape = _Shape()
+        kinds = self.inst.instr.operands.values()
+        text = ", ".join(map(shape.operand, kinds, self._args))
+        return _factory(text, len(shape.values))(execute, tuple.__new__, Addr, *shape.values)
 
     def issue(self, core: Any, registers: Registers) -> None:
         core.issue(self, registers)
@@ -117,7 +117,7 @@ class Code:
         self.program = program
         self.target = target
         self._symbols = symbols
-        self._queues = queues(target)
+        self.queue_of = queues(target)
         self.steps: dict[int, Step] = {}
         """The steps that have been made so far."""
         self.entries: list[Entry] = [self._first_time] * len(program.code)
@@ -129,7 +129,7 @@ class Code:
         named = {place: name for name, place in program.labels.items() if name[0] != "."}
         self._places = sorted(named)
         self._names = [named[place] for place in self._places]
-        self.main = self._label(MAIN)
+        self.main = self.label(MAIN)
 
     def where(self, index: int) -> str:
         """`k0+12`: the function an instruction is in, and its number there."""
@@ -148,35 +148,47 @@ class Code:
         """An instruction with its place, for messages."""
         return f"'{self.program.code[index]}' ({self.where(index)})"
 
-    def _step(self, index: int, inst: Inst) -> Step:
+    def step(self, index: int) -> Step:
+        """The step of an instruction."""
+        found = self.steps.get(index)
+        if found is None:
+            found = self.steps[index] = self._step(self.program.code[index], index)
+        return found
+
+    def entry(self, step: Step) -> Entry:
+        """What runs a step: work is handed to its unit, the rest the scalar unit does itself."""
+        if step.inst.instr.work is None:
+            return step.run
+        return step.scalar if step.queue == SCALAR else step.issue
+
+    def _step(self, inst: Inst, index: int) -> Step:
         row = inst.instr
         args = tuple(
             self._bound(kind, value)
             for kind, value in zip(row.operands.values(), inst.args, strict=True)
         )
-        queue = self._queues[row.unit] if isinstance(row.unit, Unit) else SCALAR
+        queue = self.queue_of[row.unit] if isinstance(row.unit, Unit) else SCALAR
         return Step(index, inst, args, queue)
 
     def _first_time(self, core: Any, registers: Registers) -> None:
         """Make the step that `core` has come to, and run it."""
         index = core.place - 1
-        step = self.steps[index] = self._step(index, self.program.code[index])
-        # Work of a unit is handed over; everything else the scalar unit does itself.
-        if step.inst.instr.work is None:
-            entry = step.run
-        else:
-            entry = step.scalar if step.queue == SCALAR else step.issue
-        self.entries[index] = entry
+        entry = self.entries[index] = self.entry(self.step(index))
         entry(core, registers)
+
+    def operand(self, inst: Inst, index: int) -> Value:
+        """An operand of an instruction, labels and symbols as numbers."""
+        return self._bound(list(inst.instr.operands.values())[index], inst.args[index])
 
     def _bound(self, kind: Kind, value: Value) -> Value:
         if isinstance(kind, LabelKind):
-            return self._label(value)
+            return self.label(value)
         if isinstance(kind, SymKind):
             return self._address(value)
         return value
 
-    def _label(self, name: str) -> int:
+    def label(self, name: str) -> int:
+        """The instruction that a label stands for."""
         place = self.program.labels.get(name)
         if place is None:
             raise InputError(f"unknown label '{name}'{did_you_mean(name, self.program.labels)}")

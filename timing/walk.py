@@ -57,20 +57,27 @@ class Core:
         self._budget = budget
         self._queue_of = queues(code.target)
         self._depth = code.target.queue_depth
-        self._pending: list[deque[Action]] = [deque() for _ in QUEUES]
-        self._raised: set[Flag] = set()
-        self._blocked: dict[Flag, int] = {}
+        self.pending: list[deque[Action]] = [deque() for _ in QUEUES]
+        self.raised: set[Flag] = set()
+        self.blocked: dict[Flag, int] = {}
         self._unreached = 0
         self._loops: list[list[int]] = []
         self._loop_end = _NOWHERE
-        self._calls: list[tuple[int, list[list[int]], int, bool]] = []
+        self.entries = code.entries
+        self.calls: list[tuple[int, list[list[int]], int, bool]] = []
         self._inherited = False
         self._resume = code.main
         self._launching = False
+        self.clock: Any = None
+        """The clock that follows it, if one does."""
+        self.skipper: Any = None
+        """What runs loops and functions without running all of them."""
+        self.planner: Any = None
+        """That of the region being run."""
 
     def run(self) -> None:
         """Go on until the core has to wait for the others, or has ended."""
-        entries, registers, limit = self.code.entries, self.registers, self._budget
+        entries, registers, limit = self.entries, self.registers, self._budget
         while True:
             place = self.place
             if place == self._loop_end:
@@ -78,10 +85,20 @@ class Core:
             if place < 0:
                 return
             self.place = place + 1
-            self.count += 1
-            if self.count > limit:
+            count = self.count = self.count + 1
+            if count > limit:
                 raise self.fault(f"the program must end within {limit} instructions")
             entries[place](self, registers)
+
+    def run_between(self, start: int, end: int) -> None:
+        """Run code that leads from `start` to `end`, all loops in it being regions."""
+        entries, registers = self.entries, self.registers
+        self.place = place = start
+        while place != end:
+            self.place = place + 1
+            self.count += 1
+            entries[place](self, registers)
+            place = self.place
 
     def go_on(self) -> None:
         """Pass the meeting that the core has been waiting for."""
@@ -114,6 +131,8 @@ class Core:
         if trips < 1 or end == self.place:
             self.place = end
             return
+        if self.skipper and self.skipper.loop(self, self.place - 1, trips):
+            return
         self._loops.append([self.place, end, trips])
         self._loop_end = end
 
@@ -131,10 +150,10 @@ class Core:
         self._loop_end = self._loops[-1][1] if self._loops else _NOWHERE
 
     def call(self, place: int) -> None:
-        if len(self._calls) == CALLS:
+        if len(self.calls) == CALLS:
             raise self.fault(f"at most {CALLS} calls may be open")
-        self._follow_kernel(self.place - 1)
-        self._calls.append((self.place, self._loops, self.kernel, self._inherited))
+        self.follow_kernel(self.place - 1)
+        self.calls.append((self.place, self._loops, self.kernel, self._inherited))
         self._loops = []
         self._loop_end = _NOWHERE
         # Code called from within a kernel belongs to it: shared code names no nodes of its own.
@@ -142,11 +161,13 @@ class Core:
         if not self._inherited and (kernel := self.code.kernel_of[place]) >= 0:
             self._enter(kernel, self.place - 1)
         self.place = place
+        if self.skipper:
+            self.skipper.function(self, place)
 
     def leave(self) -> None:
-        if not self._calls:
+        if not self.calls:
             raise self.fault("a return must follow a call")
-        self.place, self._loops, kernel, self._inherited = self._calls.pop()
+        self.place, self._loops, kernel, self._inherited = self.calls.pop()
         self._loop_end = self._loops[-1][1] if self._loops else _NOWHERE
         if kernel != self.kernel:
             self._enter(kernel)
@@ -176,8 +197,8 @@ class Core:
         except (ValueError, TypeError, OverflowError) as e:
             raise self.fault(f"the instruction cannot be executed: {e}", step.index) from e
 
-    def _follow_kernel(self, index: int) -> None:
-        if not self._inherited and not self._calls:
+    def follow_kernel(self, index: int) -> None:
+        if not self._inherited and not self.calls:
             kernel = self.code.kernel_of[index]
             if kernel != self.kernel:
                 self._enter(kernel)
@@ -192,10 +213,10 @@ class Core:
 
     def issue(self, step: Step, registers: Registers) -> None:
         """Hand an instruction to its unit."""
-        if not self._calls:
-            self._follow_kernel(step.index)
+        if not self.calls:
+            self.follow_kernel(step.index)
         queue = step.queue
-        pending = self._pending[queue]
+        pending = self.pending[queue]
         if pending:
             self._put(queue, self._work, step, None, None)
             return
@@ -211,9 +232,9 @@ class Core:
         self._put(self._queue_of[source], self._signal, self._step(), key, None)
 
     def _signal(self, step: Step, queue: int, flag: Flag, tickets: list[Any]) -> None:
-        if flag in self._raised:
+        if flag in self.raised:
             raise self.fault(f"flag {flag_name(flag)} must not be set twice", step.index)
-        self._raised.add(flag)
+        self.raised.add(flag)
         for listener, ticket in zip(self.listeners, tickets, strict=True):
             listener.signal(step, queue, flag, ticket)
 
@@ -221,11 +242,11 @@ class Core:
         key = self._flag(source, target, flag)
         queue = self._queue_of[target]
         self._put(queue, self._wait, self._step(), key, key)
-        if queue == SCALAR and self._pending[SCALAR]:
+        if queue == SCALAR and self.pending[SCALAR]:
             raise self._deadlock("waits for a flag")
 
     def _wait(self, step: Step, queue: int, flag: Flag, tickets: list[Any]) -> None:
-        self._raised.remove(flag)
+        self.raised.remove(flag)
         for listener, ticket in zip(self.listeners, tickets, strict=True):
             listener.wait(step, queue, flag, ticket)
 
@@ -246,36 +267,36 @@ class Core:
         needs: Flag | None,
     ) -> None:
         """Execute at once, or append to a queue that waits or is going to."""
-        pending = self._pending[queue]
+        pending = self.pending[queue]
         waiting = len(pending)
         if waiting >= self._depth:
             raise self._deadlock(f"cannot hand over {self.code.text(step.index)}: queue full")
         held = self.registers.copy() if flag is None else self.registers
         tickets = [one.issue(step, held, queue, waiting) for one in self.listeners]
-        if not waiting and (needs is None or needs in self._raised):
+        if not waiting and (needs is None or needs in self.raised):
             act(step, queue, flag, tickets)
-            if needs is None and flag in self._blocked:
-                self._execute(self._blocked.pop(flag))
+            if needs is None and flag in self.blocked:
+                self._execute(self.blocked.pop(flag))
             return
         pending.append((act, step, flag, tickets, needs))
         if not waiting and needs is not None:
-            self._blocked[needs] = queue
+            self.blocked[needs] = queue
 
     def _execute(self, queue: int) -> None:
         """Go on with a queue whose flag is set, and with the queues it frees on the way."""
         freed = [queue]
         while freed:
             queue = freed.pop()
-            pending = self._pending[queue]
+            pending = self.pending[queue]
             while pending:
                 act, step, subject, tickets, needs = pending[0]
-                if needs is not None and needs not in self._raised:
-                    self._blocked[needs] = queue
+                if needs is not None and needs not in self.raised:
+                    self.blocked[needs] = queue
                     break
                 pending.popleft()
                 act(step, queue, subject, tickets)
-                if subject is not None and subject in self._blocked and needs is None:
-                    freed.append(self._blocked.pop(subject))
+                if subject is not None and subject in self.blocked and needs is None:
+                    freed.append(self.blocked.pop(subject))
 
     # Meetings.
 
@@ -288,7 +309,7 @@ class Core:
         self.arrived += 1
         for listener in self.listeners:
             listener.arrive(self.arrived)
-        for queue, pending in enumerate(self._pending):
+        for queue, pending in enumerate(self.pending):
             if pending:
                 self._unreached += 1
                 pending.append((self._reach, None, None, [self.arrived], None))
@@ -319,13 +340,13 @@ class Core:
         self._launching = True
 
     def _check_idle(self, does: str) -> None:
-        if any(self._pending):
+        if any(self.pending):
             raise self._deadlock(does)
 
     def _deadlock(self, does: str) -> CheckFailed:
         """Both ends of each wait that nothing can end."""
         ends = [f"the scalar unit {does} at {self.code.text(self.place - 1)}"]
-        for queue, pending in enumerate(self._pending):
+        for queue, pending in enumerate(self.pending):
             if pending and (flag := pending[0][4]) is not None:
                 step = pending[0][1]
                 assert step is not None
@@ -337,7 +358,7 @@ class Core:
         return CheckFailed(f"deadlock: {'; '.join(ends)}", f"core {self.core}")
 
     def _state_of(self, unit: Unit, waiting: int) -> str:
-        pending = self._pending[self._queue_of[unit]]
+        pending = self.pending[self._queue_of[unit]]
         if self._queue_of[unit] == waiting:
             return f"{unit} shares its queue"
         if not pending or pending[0][1] is None:
@@ -347,10 +368,13 @@ class Core:
 
 def walk(cores: Sequence[Core], progress: Callable[[int], None] | None = None) -> None:
     """Run all cores to their end, one after the other between meetings."""
+    least = 0
     while any(core.running for core in cores):
         moved = False
         for core in cores:
-            if core.running and all(other.arrived >= core.met for other in cores):
+            if core.met > least:
+                least = min(other.arrived for other in cores)
+            if core.running and core.met <= least:
                 core.go_on()
                 core.run()
                 moved = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import os
 import sys
@@ -39,6 +40,8 @@ def run_tool(work: Callable[[Sequence[str]], int | None], argv: Sequence[str] | 
     """Do `work` on the arguments; the exit status. No exception but argparse's own gets out."""
     # IR and code are many small objects that live long: fewer collections halve their time.
     gc.set_threshold(100_000, 50, 100)
+    # What is left at the end goes with the process: looking for cycles in it takes seconds.
+    atexit.register(gc.freeze)
     arguments = sys.argv[1:] if argv is None else argv
     try:
         status = work(arguments) or 0

@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--stats", metavar="FILE.json", type=Path, help="write the figures of the run")
     add("--trace", metavar="FILE.json", type=Path, help="write a trace for Chrome or Perfetto")
     add("--check-hazards", action="store_true", help="find accesses that nothing orders")
-    add("--no-skip", action="store_true", help="run every loop trip; this version always does")
+    add("--no-skip", action="store_true", help="time every loop trip, as with --trace")
     add("--repeat", metavar="N", type=_count, default=1, help="run N times")
     return parser
 
@@ -157,6 +157,7 @@ def _repeated(
             mode=options.mode,
             check_hazards=options.check_hazards,
             trace=options.trace is not None,
+            skip=not options.no_skip,
             progress=_progress(started),
         )
         seconds.append(time.perf_counter() - started)

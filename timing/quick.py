@@ -1,0 +1,141 @@
+"""The walk's entries where only a clock listens: scalar results without operands to bind.
+
+What the scalar unit does to itself is most of a program. Here it is one function an instruction,
+made when the instruction is first reached; flags and work go straight to the clock unless their
+queue waits for something.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ge.dialects.npu.instr import Inst
+from ge.dialects.npu.isa import scalar, sync
+from ge.dialects.npu.isa.sync import FLAGS
+from ge.dialects.npu.operands import Reg, Value
+from ge.timing.formulas import instruction
+from ge.timing.listener import pack_flag
+from ge.timing.steps import SCALAR, Code, Entry, Registers, Step
+
+_CONSTANTS = frozenset((scalar.li, scalar.la))
+_PLAIN = _CONSTANTS.union(scalar.ARITHMETIC)
+
+
+class QuickCode:
+    """The entries of a program's instructions."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self.entries: list[Entry] = [self._first_time] * len(code.program.code)
+        self.entries.append(lambda core, _: core.ran_past())
+        self._targets = frozenset(code.program.labels.values())
+
+    def _first_time(self, core: Any, registers: Registers) -> None:
+        index = core.place - 1
+        inst = self._code.program.code[index]
+        make = self._block if inst.instr in _PLAIN else self._entry
+        entry = self.entries[index] = make(index, inst)
+        entry(core, registers)
+
+    def _block(self, index: int, inst: Inst) -> Entry:
+        """Scalar instructions from one on that are always run one after the other."""
+        code, at, parts = self._code.program.code, index, []
+        while at == index or (code[at].instr in _PLAIN and at not in self._targets):
+            parts.append(self._plain(code[at]))
+            at += 1
+            if at == len(code):
+                break
+        more = len(parts) - 1
+        if not more:
+            return parts[0]
+
+        def entry(core: Any, registers: Registers) -> None:
+            for part in parts:
+                part(core, registers)
+            core.place += more
+            core.count += more
+
+        return entry
+
+    def _plain(self, inst: Inst) -> Entry:
+        row = inst.instr
+        if row in _CONSTANTS:
+            value = self._code.operand(inst, 1)
+            return instruction(row.mnemonic, False)(inst.args[0].number, value)
+        target, *numbers = (v.number if isinstance(v, Reg) else v for v in inst.args)
+        held = (isinstance(v, Reg) for v in inst.args[1:])
+        return instruction(row.mnemonic, *held)(target, *numbers)
+
+    def _entry(self, index: int, inst: Inst) -> Entry:
+        row = inst.instr
+        if row in (sync.set_flag, sync.wait_flag):
+            source, target, flag = inst.args
+            queue = self._code.queue_of[source if row is sync.set_flag else target]
+            if queue != SCALAR:
+                make = _set if row is sync.set_flag else _wait
+                return make(index, pack_flag(source, target, 0), flag, queue)
+        if row is sync.sync__arrive:
+            return _arrive
+        step = self._code.step(index)
+        if row.work is not None and step.queue != SCALAR:
+            return _work(step)
+        return self._code.entry(step)
+
+
+def _arrive(core: Any, registers: Registers) -> None:
+    if any(core.pending):
+        core.arrive()
+        return
+    core.arrived += 1
+    core.clock.arrive_idle(core.arrived)
+
+
+def _work(step: Step) -> Entry:
+    queue, index = step.queue, step.index
+
+    def entry(core: Any, registers: Registers) -> None:
+        if core.pending[queue]:
+            core.issue(step, registers)
+            return
+        if not core.calls:
+            core.follow_kernel(index)
+        clock = core.clock
+        clock.work(step, clock.issue(step, registers, queue, 0))
+
+    return entry
+
+
+def _set(index: int, first: int, number: Value, queue: int) -> Entry:
+    register = number.number if isinstance(number, Reg) else -1
+    fixed = number if register < 0 else 0
+
+    def entry(core: Any, registers: Registers) -> None:
+        number = registers[register] if register >= 0 else fixed
+        flag = first + number
+        raised = core.raised
+        if core.pending[queue] or flag in raised or flag in core.blocked or not 0 <= number < FLAGS:
+            core.code.step(index).run(core, registers)
+            return
+        raised.add(flag)
+        clock = core.clock
+        clock.signal(None, queue, flag, clock.hand_over(queue))
+
+    return entry
+
+
+def _wait(index: int, first: int, number: Value, queue: int) -> Entry:
+    register = number.number if isinstance(number, Reg) else -1
+    fixed = number if register < 0 else 0
+
+    def entry(core: Any, registers: Registers) -> None:
+        number = registers[register] if register >= 0 else fixed
+        flag = first + number
+        raised = core.raised
+        if core.pending[queue] or flag not in raised or not 0 <= number < FLAGS:
+            core.code.step(index).run(core, registers)
+            return
+        raised.remove(flag)
+        clock = core.clock
+        clock.wait(None, queue, flag, clock.hand_over(queue))
+
+    return entry
