@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-
 _CONTROLS = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160), 0x2028, 0x2029)} | {
     ord("\n"): "\\n",
     ord("\t"): "\\t",
