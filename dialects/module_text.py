@@ -68,7 +68,7 @@ class _Lexer(MLIRLexer):
         if token.kind is MLIRTokenKind.BYTES_LIT:
             literal = StringLiteral.from_span(token.span)
             try:
-                literal.string_contents
+                _ = literal.string_contents
             except UnicodeDecodeError:
                 return token
             return Token(MLIRTokenKind.STRING_LIT, token.span)
