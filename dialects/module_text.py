@@ -94,8 +94,17 @@ class _LocatedParser(Parser):
 
 def parse_module(text: str, name: str, ctx: Context) -> ModuleOp:
     """The module of a text; InputError names the place of what does not parse."""
+    parser = None
     try:
-        return _LocatedParser(ctx, text, name).parse_module()
+        parser = _LocatedParser(ctx, text, name)
+        return parser.parse_module()
+    except RecursionError:
+        raise InputError("must not be nested so deeply", name) from None
+    except ValueError as e:
+        # xDSL says so of names of blocks that are none.
+        at = 0 if parser is None else parser.pos
+        message = str(e.args[0] if e.args else e)
+        raise _error_at(message, text, name, *_line_column(text, at)) from None
     except ParseError as e:
         message, at = e.msg.strip(), e.span.start
         if (unknown := re.match(r"Operation (\S+) is not registered", message)) is not None:

@@ -5,6 +5,7 @@ There is one operation for each row of the instruction table, made from the row.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
@@ -140,6 +141,10 @@ class ArgsAttr(Data[tuple[Value, ...]]):
         printer.print_string(f"<{self.data}>")
 
 
+_BLANK = re.compile(r"(?:\s|//[^\n]*)*+").fullmatch
+"""Nothing but space and comments."""
+
+
 class InstOp(IRDLOperation):
     """One instruction, written as in assembly."""
 
@@ -165,7 +170,13 @@ class InstOp(IRDLOperation):
     def parse(cls, parser: Parser) -> InstOp:
         # The operands are the assembler's: read the rest of the line behind the name as text.
         content = str(parser.lexer.input.content)
-        start = content.rindex(cls.name, 0, parser.pos) + len(cls.name)
+        # The dialect's name may be left out, and a comment may name the instruction again.
+        start = parser.pos
+        while True:
+            start = content.rindex(cls.ROW.mnemonic, 0, start)
+            if _BLANK(content, start + len(cls.ROW.mnemonic), parser.pos):
+                break
+        start += len(cls.ROW.mnemonic)
         end = content.find("\n", start)
         line = content[start : end if end >= 0 else len(content)].partition("//")[0]
         try:

@@ -7,7 +7,7 @@ buffers' maps give for the current tiles. Nothing has an address until it is all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -39,11 +39,12 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.dtypes import DType
-from ge.dialects.npu.axes import Axes, axes, text_of
+from ge.dialects.npu.axes import Axes, axes, dims_of, text_of
 from ge.dialects.npu.places import SPACES, UNITS, Space, Unit
 
 Pairs = tuple[tuple[str, int], ...]
@@ -184,6 +185,26 @@ class TreeOp(IRDLOperation):
             self.properties["stage"] = IntegerAttr(stage, i64)
         else:
             self.properties.pop("stage", None)
+
+    def verify_(self) -> None:
+        kernel: Operation | None = self
+        while kernel is not None and not isinstance(kernel, KernelOp):
+            kernel = kernel.parent_op()
+        if kernel is None or kernel.dims is None:
+            return
+        known = [name for name, _ in kernel.dims.data]
+        for name in _dims_named(self):
+            if name not in known:
+                has = ", ".join(known)
+                raise VerifyException(f"a dimension must be of the kernel ({has}), got '{name}'")
+
+
+def _dims_named(op: TreeOp) -> Iterator[str]:
+    for attr in op.properties.values():
+        if isinstance(attr, MapAttr):
+            yield from dims_of(attr.data)
+        elif isinstance(attr, PairsAttr):
+            yield from (name for name, _ in attr.data)
 
 
 @irdl_op_definition

@@ -101,3 +101,53 @@ def test_a_quote_that_is_not_closed_takes_no_time(tmp_path: Path) -> None:
     path.write_text(f'"{"a" * 5000}')
     signal.alarm(SECONDS)
     assert ge_opt.main([str(path)]) == 3
+
+
+SHORT = """npu.program "tiny" cores 1 native 1 {
+  npu.kernel @k0 "Relu" attributes {sources = []} {
+    npu.core x1
+    core x1 // npu.core
+    ret // ret early
+  }
+}
+"""
+
+
+def test_the_dialect_may_be_left_out_of_an_instruction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "short.mlir"
+    path.write_text(SHORT)
+    signal.alarm(SECONDS)
+    assert ge_opt.main([str(path)]) == 0
+    assert capsys.readouterr().out.count("npu.core x1\n") == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"test.op"() ({' * 5000, "[" * 5000, '"test.op"() ({\n^00:\n}) : () -> ()'],
+    ids=["regions", "brackets", "names of blocks"],
+)
+def test_texts_that_xdsl_stumbles_over_get_a_message(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(text)
+    assert ge_opt.main([str(path)]) == 3
+    assert capsys.readouterr().err.startswith(f"{path}:")
+
+
+def test_trees_name_dimensions_of_their_kernel(
+    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fused, tree = tmp_path / "m.mlir", tmp_path / "tree.mlir"
+    assert ge_compile.main([*_of(models), "--emit", "fused", "-o", str(fused)]) == 0
+    assert ge_opt.main([str(fused), "-p", "fused-to-npu", "-o", str(tree)]) == 0
+    whole = tree.read_text()
+    for old, new in (('#npu.map<"m, n">', '#npu.map<"m, q">'), ("<m = ", "<q = ")):
+        loops = whole.index("npu.for")
+        tree.write_text(whole[:loops] + whole[loops:].replace(old, new, 1))
+        assert ge_compile.main([str(tree), "-o", str(tmp_path / "m.o")]) == 3
+        message = capsys.readouterr().err
+        assert "a dimension must be of the kernel" in message
+        assert "got 'q'" in message
