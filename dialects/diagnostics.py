@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_CONTROLS = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160), 0x2028, 0x2029)} | {
+    ord("\n"): "\\n",
+    ord("\t"): "\\t",
+}
+"""Names come from files: none may end the first line of a message or steer a terminal."""
+
 
 class GeError(Exception):
     """`where: error: what must hold, what was found`; `status` is the exit status of a tool."""
@@ -13,6 +19,7 @@ class GeError(Exception):
 
     def __init__(self, message: str, where: str = "", detail: str = "") -> None:
         head = f"{where}: error: {message}" if where else f"error: {message}"
+        head = head.translate(_CONTROLS)
         super().__init__(f"{head}\n{detail}" if detail else head)
         self.message = message
         self.where = where

@@ -12,9 +12,11 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Dialect, Operation, Region, SSAValue
-from xdsl.parser import Parser
+from xdsl.parser import Parser, ParserState
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input, Token
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from ge.dialects.diagnostics import InputError
 from ge.dialects.weights import Blob, WeightsAttr, WeightStore, make_weights_dialect, write_weights
@@ -53,11 +55,32 @@ def _lazy(where: str) -> Callable[[], Dialect]:
     return load
 
 
+class _Lexer(MLIRLexer):
+    """xDSL's expression for a string takes exponential time when the closing quote is missing.
+
+    It also prints names beyond ASCII as escaped bytes, and reads those as no string.
+    """
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def lex(self) -> MLIRToken:
+        token = super().lex()
+        if token.kind is MLIRTokenKind.BYTES_LIT:
+            literal = StringLiteral.from_span(token.span)
+            try:
+                _ = literal.string_contents
+            except UnicodeDecodeError:
+                return token
+            return Token(MLIRTokenKind.STRING_LIT, token.span)
+        return token
+
+
 class _LocatedParser(Parser):
     """A parser that notes on every operation the line and column where it starts."""
 
     def __init__(self, ctx: Context, text: str, name: str) -> None:
-        super().__init__(ctx, text, name)
+        super().__init__(ctx, "", name)
+        self._parser_state = ParserState(_Lexer(Input(text, name)))
         self._file = StringAttr(name)
         self._starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
 

@@ -64,7 +64,7 @@ class _Import:
         graph = self.model.graph
         self._nodes(graph, dict(self.model.opset_imports), 0, "")
         if self.refused:
-            raise UnsupportedError(self._report(), self.where)
+            raise self._unsupported()
         outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
         names = [v.name or f"out{i}" for i, v in enumerate(graph.outputs)]
         return make_module(self.block, outs, self.inputs, names)
@@ -206,17 +206,19 @@ class _Import:
                 self.values[result] = self._value(out)
         return True
 
-    def _report(self) -> str:
+    def _unsupported(self) -> UnsupportedError:
         """All that is unsupported, the most frequent first."""
         rows = sorted(self.refused.items(), key=lambda r: -len(r[1]))
         total = sum(len(names) for _, names in rows)
-        lines = [f"{total} node{'s' * (total != 1)} must be of supported operators, got"]
+        found = ", ".join(dict.fromkeys(op for (op, *_), _ in rows))
+        message = f"{total} node{'s' * (total != 1)} must be of supported operators, got {found}"
+        lines = []
         for (op, domain, reason, version, nearest), names in rows:
             full = f"{domain}.{op}" if domain else op
             line = f"  {len(names)} x {full}-{version}, first '{names[0]}'"
             line += f": {reason}" if reason else ": no such operator here"
             lines.append(line + (f"; works: {nearest}" if nearest else ""))
-        return "\n".join(lines)
+        return UnsupportedError(message, self.where, "\n".join(lines))
 
 
 def _attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:
@@ -235,6 +237,8 @@ def _of_onnx(kind: Any, value: Any, name: str) -> Any:
         return kind.of_onnx(value)
     except VerifyException as e:
         raise Refused(f"'{name}' {e}") from None
+    except (TypeError, ValueError, IndexError, OverflowError):
+        raise Refused(f"'{name}' must be {kind.what}, got {value!r}") from None
 
 
 def _default(node: Node, name: str) -> Any:

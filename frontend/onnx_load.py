@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model
     if isinstance(model, (str, Path)):
         loaded = _read(Path(model))
     elif isinstance(model, onnx.ModelProto):
-        loaded = ir.from_proto(model)
+        loaded = _understood(lambda: ir.from_proto(model), where)
     else:
         loaded = model
     if not loaded.graph.outputs:
@@ -36,21 +37,44 @@ def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model
         from onnx_ir.passes.common import InlinePass
 
         loaded = InlinePass()(loaded).model
+    _check_names(loaded, where)
     return loaded, where
 
 
 def _read(path: Path) -> ir.Model:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
     try:
-        model = ir.load(path)
+        model = _understood(lambda: ir.load(path), str(path))
     except OSError as e:
         raise InputError(f"must be a readable file, {e.strerror or e}", str(path)) from None
-    except (DecodeError, ValueError, TypeError, KeyError) as e:
-        what = str(e).splitlines()[0] if str(e) else type(e).__name__
-        raise InputError(f"must be an ONNX model, got something else: {what}", str(path)) from None
     _check_external(model, path)
     return model
+
+
+def _understood(read: Callable[[], ir.Model], where: str) -> ir.Model:
+    """The model that `read` gives; what onnx-ir does not understand becomes an InputError."""
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from onnx_ir.serde import SerdeError
+
+    # Names that nothing defines are logged by onnx-ir and then reported by the importer.
+    logging.getLogger("onnx_ir").setLevel(logging.ERROR)
+    try:
+        return read()
+    except (DecodeError, SerdeError, ValueError, TypeError, KeyError) as e:
+        cause = e.__cause__ if isinstance(e, SerdeError) and e.__cause__ else e
+        what = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
+        raise InputError(f"must be an ONNX model, got something else: {what}", where) from None
+
+
+def _check_names(model: ir.Model, where: str) -> None:
+    """Names that are no text come as bytes, of which nothing later thinks."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        values = [v.name for v in (*node.inputs, *node.outputs) if v is not None]
+        for name in (node.name, node.op_type, node.domain, *node.attributes, *values):
+            if isinstance(name, bytes):
+                raise InputError(f"names must be UTF-8 text, got {name!r}", where)
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if isinstance(value.name, bytes):
+            raise InputError(f"names must be UTF-8 text, got {value.name!r}", where)
 
 
 def _check_external(model: ir.Model, path: Path) -> None:

@@ -21,6 +21,8 @@ from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 
 Adapter = Callable[[Builder, Node], "list[Value] | None"]
 ADAPTERS: dict[str, Adapter] = {}
+CONSTANT_MOST = 2**28
+"""Elements of a constant that a model describes and does not hold."""
 
 
 def adapts(*names: str) -> Callable[[Adapter], Adapter]:
@@ -79,10 +81,18 @@ def _size(g: Builder, node: Node) -> list[Value]:
     return [np.asarray(prod(g.shape_of(node.needed(0))), np.int64)]
 
 
+def _check_count(count: int) -> None:
+    """A few bytes of a model may ask for more memory than there is."""
+    if count > CONSTANT_MOST:
+        raise Refused(f"a constant must have at most {CONSTANT_MOST} elements, got {count}")
+
+
 @adapts("ConstantOfShape")
 def _constant_of_shape(g: Builder, node: Node) -> list[Value]:
     fill = np.asarray(node.attrs.get("value", np.zeros(1, np.float32)))
-    return [np.full(node.ints(0, "input") or (), fill.reshape(-1)[0], fill.dtype)]
+    shape = node.ints(0, "input") or ()
+    _check_count(prod(shape))
+    return [np.full(shape, fill.reshape(-1)[0], fill.dtype)]
 
 
 @adapts("Range")
@@ -91,6 +101,7 @@ def _range(g: Builder, node: Node) -> list[Value]:
     if start is None or limit is None or delta is None:
         raise Refused("needs three inputs")
     count = max(0, int(np.ceil((limit - start) / delta)))
+    _check_count(count)
     return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype).reshape(-1)]
 
 
@@ -100,6 +111,7 @@ def _eye_like(g: Builder, node: Node) -> list[Value]:
     to = node.attrs.get("dtype")
     dtype = g.numpy_type(x) if to is None else dtypes.BY_ONNX[to].numpy
     rows, columns = g.shape_of(x)
+    _check_count(rows * columns)
     return [np.eye(rows, columns, k=node.attrs.get("k", 0), dtype=dtype)]
 
 

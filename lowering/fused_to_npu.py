@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i64
@@ -25,7 +26,7 @@ from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of, shape_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.kernels.tiling import parse_tiling
-from ge.lowering.place_kernel import place
+from ge.lowering.place_kernel import ELEMENTS_MOST, place
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,10 @@ class _Lowering:
     ) -> None:
         """The storage behind a value, under the value's shape or the one the model declares."""
         shape = shape_of(value) if shape is None else shape
+        if prod(shape) > ELEMENTS_MOST:
+            raise UnsupportedError(
+                f"a tensor must have at most {ELEMENTS_MOST} elements, got {value.type}"
+            )
         op = TensorOp.create(
             properties={"role": StringAttr(role), **properties},
             result_types=[HbmType.of(shape, dense(shape), dtype_of(value))],

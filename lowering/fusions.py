@@ -32,6 +32,8 @@ from ge.lowering.merge_kernels import merge
 
 HEAD_MOST = 256
 """The widest head that an attention kernel keeps on the chip."""
+OPERATORS_MOST = 64
+"""The most operators of a kernel: its values must live on the chip, and joining copies them."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Fusion:
     def refuses(self, first: FusedOp, then: FusedOp) -> str | None:
         """The reason against fusing, the general ones first; `` for what is no match."""
         reason = self.objection(first, then)
-        return reason if reason is not None else _shared(first, then)
+        reason = _shared(first, then) if reason is None else reason
+        return _long(first, then) if reason is None else reason
 
 
 def _shared(first: FusedOp, then: FusedOp) -> str | None:
@@ -70,6 +73,13 @@ def _shared(first: FusedOp, then: FusedOp) -> str | None:
     if isinstance(other, ViewOp):
         return "the value between is also read through a view"
     return "the value between has another reader"
+
+
+def _long(first: FusedOp, then: FusedOp) -> str | None:
+    count = len(first.body.block.ops) + len(then.body.block.ops) - 2
+    return (
+        f"they have {count} operators, {OPERATORS_MOST} at most" if count > OPERATORS_MOST else None
+    )
 
 
 def _contains(kernel: FusedOp, *kinds: type[GraphOp]) -> bool:

@@ -17,6 +17,8 @@ from ge.lowering.kernels.tiling import Tiling
 TRIES = 24
 """Tilings that are built before a kernel is said not to fit."""
 MOVES = 16
+ELEMENTS_MOST = 2**31 - 1
+"""Extents and strides of instructions are numbers of 32 bits."""
 
 
 def place(
@@ -51,6 +53,11 @@ def place(
 
 
 def _check(description: Description, target: Target) -> None:
+    for dim in description.dims:
+        if dim.extent > ELEMENTS_MOST:
+            raise UnsupportedError(
+                f"dimension '{dim.name}' must be at most {ELEMENTS_MOST} long, got {dim.extent}"
+            )
     operands = {o.name: o.dtype for o in description.operands}
     for product in description.matrices:
         dtype = operands.get(product.a)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ge.codegen.check import Fault, check
 from ge.codegen.from_npu import program_of
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.module_text import make_context
@@ -48,6 +49,7 @@ class Compilation:
     ) -> None:
         self.module = module
         self.level = level
+        self.first = level
         self.options = options
         self.watch = watch
         self.times: list[PassTime] = []
@@ -89,12 +91,16 @@ class Compilation:
         if len(found) != 1:
             raise InputError(f"a module must hold one npu.program, got {len(found)}")
         program = program_of(found[0])
+        if self.first is Level.NPU:
+            _check_rules(program)
         check_fits(program, targets.load(program.target))
         return program
 
     def fork(self, options: Options) -> Compilation:
         """The same module, to be lowered in another way."""
-        return Compilation(self.module.clone(), self.level, options, self.watch)
+        copy = Compilation(self.module.clone(), self.level, options, self.watch)
+        copy.first = self.first
+        return copy
 
     def run(self, stages: Sequence[ModulePass]) -> None:
         """Run passes that leave the module at its level, and take their times."""
@@ -143,6 +149,14 @@ def _check_machine(module: ModuleOp, options: Options) -> None:
                 f"the text is for {said[1]} cores of '{said[0]}' and must be compiled for those, "
                 f"got {asked[1]} cores of '{asked[0]}'"
             )
+
+
+def _check_rules(program: Program) -> None:
+    """A user wrote these instructions: what is wrong with them is no fault of ours."""
+    try:
+        check(program)
+    except Fault as e:
+        raise InputError(e.message) from None
 
 
 def _check_unscheduled(module: ModuleOp) -> None:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
-from ge.timing.formulas import INTEGERS, arrays
+from ge.timing.formulas import INTEGERS, arrays, wrap
 from ge.timing.regions import Irregular, Region
 from ge.timing.slices import Slicer, Trip, results
 
@@ -123,7 +123,7 @@ class Planner:
         count = np.arange(trips, dtype=np.int64)
         values: list[Any] = list(head)
         for at, index in self._handed:
-            values[at] = head[at] + count * (outs[index] - head[at])
+            values[at] = head[at] + count * wrap(outs[index] - head[at])
         for _ in range(GUESSES):
             with np.errstate(all="ignore"):
                 signature, outs = self._all(*values)

@@ -31,6 +31,8 @@ FORMULAS = {
     "seq": "number({} == {})",
     "sne": "number({} != {})",
 }
+BY_CONSTANT = {"div": "{} // {}", "mod": "{} % {}"}
+"""The same, where the divisor is a constant other than 0."""
 LARGE = {"add", "sub", "mul", "div", "shl"}
 """Those whose result may need more than 64 bits, so that it has to be wrapped."""
 
@@ -65,7 +67,12 @@ def arrays() -> Mapping[str, Any]:
         "least": np.minimum,
         "most": np.maximum,
         "number": lambda a: a.astype(np.int64) if isinstance(a, np.ndarray) else int(a),
-        "where": np.where,
+        # Of two integers `np.where` makes an array without dimensions.
+        "where": lambda mask, then, other: (
+            np.where(mask, then, other)
+            if isinstance(mask, np.ndarray)
+            else (then if mask else other)
+        ),
     }
 
 

@@ -82,6 +82,8 @@ class Layout:
             inst = self._insts[place]
             self._needed |= set(flow(inst).reads)
             self._needed |= {v.base.number for v in inst.args if isinstance(v, Addr) and v.base}
+            if inst.instr is scalar.call and self._code.label(inst.args[0]) not in self._functions:
+                self._entered.add(self._code.label(inst.args[0]))
             if inst.instr in BRANCHES:
                 self._entered.add(self._code.label(inst.args[-1]))
             place += 1

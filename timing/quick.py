@@ -17,7 +17,8 @@ from ge.timing.formulas import instruction
 from ge.timing.listener import pack_flag
 from ge.timing.steps import SCALAR, Code, Entry, Registers, Step
 
-_ARITHMETIC = frozenset(scalar.ARITHMETIC)
+_CONSTANTS = frozenset((scalar.li, scalar.la))
+_PLAIN = _CONSTANTS.union(scalar.ARITHMETIC)
 
 
 class QuickCode:
@@ -27,21 +28,46 @@ class QuickCode:
         self._code = code
         self.entries: list[Entry] = [self._first_time] * len(code.program.code)
         self.entries.append(lambda core, _: core.ran_past())
+        self._targets = frozenset(code.program.labels.values())
 
     def _first_time(self, core: Any, registers: Registers) -> None:
         index = core.place - 1
-        entry = self.entries[index] = self._entry(index, self._code.program.code[index])
+        inst = self._code.program.code[index]
+        make = self._block if inst.instr in _PLAIN else self._entry
+        entry = self.entries[index] = make(index, inst)
         entry(core, registers)
+
+    def _block(self, index: int, inst: Inst) -> Entry:
+        """Scalar instructions from one on that are always run one after the other."""
+        code, at, parts = self._code.program.code, index, []
+        while at == index or (code[at].instr in _PLAIN and at not in self._targets):
+            parts.append(self._plain(code[at]))
+            at += 1
+            if at == len(code):
+                break
+        more = len(parts) - 1
+        if not more:
+            return parts[0]
+
+        def entry(core: Any, registers: Registers) -> None:
+            for part in parts:
+                part(core, registers)
+            core.place += more
+            core.count += more
+
+        return entry
+
+    def _plain(self, inst: Inst) -> Entry:
+        row = inst.instr
+        if row in _CONSTANTS:
+            value = self._code.operand(inst, 1)
+            return instruction(row.mnemonic, False)(inst.args[0].number, value)
+        target, *numbers = (v.number if isinstance(v, Reg) else v for v in inst.args)
+        held = (isinstance(v, Reg) for v in inst.args[1:])
+        return instruction(row.mnemonic, *held)(target, *numbers)
 
     def _entry(self, index: int, inst: Inst) -> Entry:
         row = inst.instr
-        if row in _ARITHMETIC:
-            target, *numbers = (v.number if isinstance(v, Reg) else v for v in inst.args)
-            held = (isinstance(v, Reg) for v in inst.args[1:])
-            return instruction(row.mnemonic, *held)(target, *numbers)
-        if row in (scalar.li, scalar.la):
-            value = self._code.operand(inst, 1)
-            return instruction(row.mnemonic, False)(inst.args[0].number, value)
         if row in (sync.set_flag, sync.wait_flag):
             source, target, flag = inst.args
             queue = self._code.queue_of[source if row is sync.set_flag else target]

@@ -12,7 +12,7 @@ from typing import Any
 from ge.dialects.npu.instr import Inst
 from ge.dialects.npu.isa import scalar
 from ge.dialects.npu.operands import Reg, Value
-from ge.timing.formulas import FORMULAS, LARGE
+from ge.timing.formulas import BY_CONSTANT, FORMULAS, LARGE
 from ge.timing.regions import BRANCHES, EXACT, Flow, Region
 
 Trip = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...]]]
@@ -43,7 +43,9 @@ class Slicer:
         """The formula of a scalar instruction whose operands are needed modulo `moduli`."""
         row, numbers = self._code[place].instr, self._flows[place].numbers
         words = [_number(n) if m != 1 else "0" for n, m in zip(numbers, moduli, strict=True)]
-        value = FORMULAS[row.mnemonic].format(*words or [f"({self._constant(place)})"])
+        divides = bool(numbers) and not isinstance(numbers[-1], Reg) and numbers[-1] != 0
+        formulas = BY_CONSTANT if divides and row.mnemonic in BY_CONSTANT else FORMULAS
+        value = formulas[row.mnemonic].format(*words or [f"({self._constant(place)})"])
         return f"wrap({value})" if row.mnemonic in LARGE else value
 
     def row(self, place: int) -> Any:
@@ -170,4 +172,4 @@ def _number(value: Value) -> str:
 
 
 def _needed(register: int, modulus: int) -> str:
-    return f"r{register}" if modulus == EXACT else f"mod(r{register}, {modulus})"
+    return f"r{register}" if modulus == EXACT else f"r{register} % {modulus}"

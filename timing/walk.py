@@ -85,8 +85,8 @@ class Core:
             if place < 0:
                 return
             self.place = place + 1
-            self.count += 1
-            if self.count > limit:
+            count = self.count = self.count + 1
+            if count > limit:
                 raise self.fault(f"the program must end within {limit} instructions")
             entries[place](self, registers)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ge.dialects.diagnostics import GeError, InputError
+from ge.dialects.diagnostics import DoesNotFit, GeError, InputError
 
 FAULT = 70
 """Exit status of a fault of ours; those of users' errors stand with their classes."""
@@ -57,6 +57,9 @@ def run_tool(work: Callable[[Sequence[str]], int | None], argv: Sequence[str] | 
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+    except MemoryError as e:
+        print(f"error: must fit the memory of this computer: {e}", file=sys.stderr)
+        return DoesNotFit.status
     except Exception as e:
         kind = type(e).__name__
         print(f"error: a fault of this program, please report it: {kind}: {e}", file=sys.stderr)

@@ -76,7 +76,7 @@ MISTAKES = [
     ("16x128", "16}", "2:25: error: the end of the line must stand here, got '}'"),
     ("out0", "in0", "3:9: error: 'in0' must stand for one thing, is defined twice"),
     ("in0", "x1", "2:8: error: a symbol must be a word that is no register"),
-    ("910b1", "910b2", "1:1: error: unknown target 'ascend910b2'; did you mean 'ascend910b1'?"),
+    ("ascend910b1", "tinny", "1:1: error: unknown target 'tinny'; did you mean 'tiny'?"),
     ("cores=24", "cores=25", "1:1: error: cores must be 1 to 24, got 25"),
     (".target ascend910b1, cores=24", "", "error: a program must say its '.target'"),
     (".arena 4096", ".arena -1", "4:1: error: sizes of the arena must be"),

@@ -245,7 +245,7 @@ def test_all_that_is_unsupported_is_said_at_once() -> None:
         import_onnx(net.model({"x": (2, 3)}, [a, b, c], 18))
     assert e.value.status == 4
     assert str(e.value).splitlines() == [
-        "model: error: 3 nodes must be of supported operators, got",
+        "model: error: 3 nodes must be of supported operators, got NonZero, Resize",
         "  2 x NonZero-18, first 'NonZero_0': no such operator here",
         "  1 x Resize-18, first 'Resize_2': 'antialias' must be 0",
     ]

@@ -91,6 +91,24 @@ def test_guards_are_known(walked: Walked) -> None:
     skips(loop(5_000, body), walked, 800)
 
 
+@pytest.mark.parametrize("held", [0, 1])
+def test_guards_that_never_change_are_known(held: int, walked: Walked) -> None:
+    guarded = (
+        f"bz x8, .Ls\nmod x4, x3, 3\nadd x5, x4, 1\n{LOAD}\nloop 2, .Li\n{LOAD}\n.Li: li x9, 1"
+    )
+    body = f"{guarded}\n.Ls: min x6, x3, 9\nadd x6, x6, 1\n{FILL.format('x6')}\nadd x3, x3, 1"
+    skips(loop(5_000, body, f"li x8, {held}"), walked, 800)
+
+
+def test_code_that_two_functions_share_is_known() -> None:
+    functions = f"f: li x5, 2\n{LOAD}\ng: loop 3, .Lg\n{LOAD}\nadd x5, x5, 1\n.Lg: ret"
+    same(
+        machine_program(
+            f"la x2, arena\nli x5, 4\nloop 60, .Le\ncall f\ncall g\n.Le: halt\n{functions}"
+        )
+    )
+
+
 def test_what_calls_have_in_common_is_run_once(walked: Walked) -> None:
     function = f"f: loop 3, .Lf\n{LOAD}\n.Lf: ret"
     program = machine_program(

@@ -98,7 +98,7 @@ def test_all_unsupported_operators_are_listed(
     onnx.save(made, path)
     assert main([str(path), *TINY]) == 4
     first, *rest = capsys.readouterr().err.splitlines()
-    assert first == f"{path}: error: 3 nodes must be of supported operators, got"
+    assert first == f"{path}: error: 3 nodes must be of supported operators, got Relu, Abs"
     assert [line.split(",")[0] for line in rest] == ["  2 x ours.Relu-0", "  1 x ours.Abs-0"]
 
 

@@ -1,0 +1,124 @@
+"""Models that are valid and odd: enormous, very long, or with names that no file may have."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from ge.tools.ge_compile import main
+from ge.tools.ge_run import main as run
+
+FLOAT = onnx.TensorProto.FLOAT
+
+
+def _save(
+    path: Path,
+    nodes: list[onnx.NodeProto],
+    x: tuple[str, list[int]],
+    y: str,
+    weights: dict[str, np.ndarray] | None = None,
+) -> None:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(x[0], FLOAT, x[1])],
+        [helper.make_tensor_value_info(y, FLOAT, None)],
+        [numpy_helper.from_array(a, name) for name, a in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+N = np.int64
+HUGE = {
+    "input": ([helper.make_node("Relu", ["x"], ["y"])], [1 << 40, 1 << 20], {}),
+    "input of fitting bytes": ([helper.make_node("Relu", ["x"], ["y"])], [1 << 20, 1 << 13], {}),
+    "expansion": (
+        [helper.make_node("Expand", ["x", "s"], ["y"])],
+        [1],
+        {"s": np.array([1 << 40], N)},
+    ),
+    "sum of an expansion": (
+        [
+            helper.make_node("Expand", ["x", "s"], ["e"]),
+            helper.make_node("ReduceSum", ["e"], ["y"]),
+        ],
+        [1],
+        {"s": np.array([1 << 40], N)},
+    ),
+    "constant": (
+        [
+            helper.make_node("ConstantOfShape", ["s"], ["c"]),
+            helper.make_node("Add", ["x", "c"], ["y"]),
+        ],
+        [1],
+        {"s": np.array([1 << 36], N)},
+    ),
+    "range": (
+        [
+            helper.make_node("Range", ["a", "b", "c"], ["r"]),
+            helper.make_node("Cast", ["r"], ["f"], to=FLOAT),
+            helper.make_node("Add", ["x", "f"], ["y"]),
+        ],
+        [1],
+        {"a": np.array(0, N), "b": np.array(1 << 40, N), "c": np.array(1, N)},
+    ),
+    "padding": (
+        [helper.make_node("Pad", ["x", "p"], ["y"])],
+        [2],
+        {"p": np.array([1 << 40, 0], N)},
+    ),
+    "tile": ([helper.make_node("Tile", ["x", "p"], ["y"])], [2], {"p": np.array([1 << 40], N)}),
+}
+
+
+@pytest.mark.parametrize("what", HUGE)
+def test_sizes_that_no_machine_has_get_a_message(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes, shape, weights = HUGE[what]
+    path = tmp_path / "huge.onnx"
+    _save(path, nodes, ("x", shape), "y", weights)
+    start = time.process_time()
+    assert main([str(path), "--target", "tiny"]) in (3, 4, 5)
+    assert time.process_time() - start < 10
+    assert "error: " in capsys.readouterr().err.partition("\n")[0]
+
+
+def test_a_long_chain_becomes_several_kernels(tmp_path: Path) -> None:
+    path, n = tmp_path / "long.onnx", 400
+    nodes = [
+        helper.make_node("Relu" if i % 2 else "Neg", [f"t{i}"], [f"t{i + 1}"]) for i in range(n)
+    ]
+    _save(path, nodes, ("t0", [3]), f"t{n}")
+    start = time.process_time()
+    assert main([str(path), "--target", "tiny"]) == 0
+    assert time.process_time() - start < 10
+
+
+NAMES = ["a/../b", "../../up", "/x/y", 'q"\n\\;', "名前\u2028é", "\0", "..", " ", "%s", "-"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_stay_names(name: str, tmp_path: Path) -> None:
+    """Through every text, and no output leaves its folder."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    path = inside / "m.onnx"
+    node = helper.make_node("Relu", [f"{name}in"], [name], name=name)
+    _save(path, [node], (f"{name}in", [3]), name)
+    assert main([str(path), "--target", "tiny", "-o", str(inside / "m.o")]) == 0
+    for level in ("graph", "fused", "npu"):
+        text = inside / f"{level}.mlir"
+        assert main([str(path), "--target", "tiny", "--emit", level, "-o", str(text)]) == 0
+        assert main([str(text), "--target", "tiny", "-o", str(inside / f"{level}.o")]) == 0
+        assert (inside / f"{level}.o").read_bytes() == (inside / "m.o").read_bytes()
+    out = inside / "out"
+    assert run([str(inside / "m.o"), "--output-dir", str(out)]) == 0
+    assert len(list(out.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == [inside]
