@@ -7,6 +7,33 @@ from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Kind
 from ge.dialects.npu.places import Unit
 
+EXAMPLE = """\
+        .target ascend910b1, cores=1
+        .input  a, "a", f32, 64
+        .input  b, "b", f32, 64
+        .output y, "y", f32, 64
+        .kernel k0, "Hypot", "by hand"
+k0:     ld.ub   ub[0], gm[x0], size=[64], strides=[1], f32
+        ld.ub   ub[0x100], gm[x1], size=[64], strides=[1], f32
+        set_flag mte2v, v, 0             ; V waits for both loads
+        wait_flag mte2v, v, 0
+        vmul    ub[0], ub[0], ub[0], size=[64], ds=[1], sa=[1], sb=[1], f32
+        vmul    ub[0x100], ub[0x100], ub[0x100], size=[64], ds=[1], sa=[1], sb=[1], f32
+        vadd    ub[0], ub[0], ub[0x100], size=[64], ds=[1], sa=[1], sb=[1], f32
+        vsqrt   ub[0], ub[0], size=[64], ds=[1], sa=[1], f32
+        set_flag v, mte3, 0              ; MTE3 waits for V
+        wait_flag v, mte3, 0
+        st.gm   gm[x2], ub[0], size=[64], ds=[1], ss=[1], f32
+        ret
+        .function main
+main:   la      x0, a
+        la      x1, b
+        la      x2, y
+        call    k0
+        halt
+"""
+"""A whole program: the page shows it, and a test runs it."""
+
 _HEAD = f"""<!-- Generated from dialects/npu/isa by ge.codegen.manual: do not edit. -->
 # Instructions
 
@@ -35,6 +62,17 @@ stands for |
 | `.incbin "m.weights", sha256:..., 4096` | a blob of a safetensors file in the text's folder |
 | `.hex "00ff"` | a blob of up to 1 KiB |
 | `.absent sha256:..., 4096` | a blob whose values were left out |
+
+Addresses are bytes of a memory. `size` is the shape of a tile, and each list of strides tells how
+many elements apart its neighbours are along each dimension, outermost first: `ds` in the
+destination, `ss`, `sa`, `sb` in the sources, `strides` in the source of a load, whose destination
+is dense. A stride of 0 repeats an element. Units run side by side: what one makes and another
+reads needs a flag, and `ge-run --check-hazards` tells where one is missing.
+
+## A program
+
+```
+{EXAMPLE}```
 
 ## Encoding
 

@@ -82,7 +82,6 @@ F64 = DType("f64", 64, "float64", 11, 12)
 
 DTYPES = (F32, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64, B8, F64)
 BY_NAME = {d.name: d for d in DTYPES}
-BY_CODE = {d.code: d for d in DTYPES}
 BY_ONNX = {d.onnx: d for d in DTYPES}
 
 

@@ -65,14 +65,13 @@ class _Lexer(MLIRLexer):
 
     def lex(self) -> MLIRToken:
         token = super().lex()
-        if token.kind is MLIRTokenKind.BYTES_LIT:
-            literal = StringLiteral.from_span(token.span)
-            try:
-                _ = literal.string_contents
-            except UnicodeDecodeError:
-                return token
-            return Token(MLIRTokenKind.STRING_LIT, token.span)
-        return token
+        if token.kind is not MLIRTokenKind.BYTES_LIT:
+            return token
+        try:
+            StringLiteral.from_span(token.span).bytes_contents.decode()
+        except UnicodeDecodeError:
+            return token
+        return Token(MLIRTokenKind.STRING_LIT, token.span)
 
 
 class _LocatedParser(Parser):

@@ -150,10 +150,7 @@ def to_array(attr: WeightsAttr, type_: TensorType[Attribute]) -> NDArray[Any]:
 
 def write_weights(path: Path, blobs: Iterable[Blob]) -> None:
     """Write blobs as a weights file; raises InputError where that cannot be."""
-    try:
-        weights_file.write_weights(path, ((b.digest, b.data) for b in blobs))
-    except OSError as e:
-        raise InputError(f"must be writable, {e.strerror}", str(path)) from None
+    weights_file.write_weights(path, ((b.digest, b.data) for b in blobs))
 
 
 def read_weights(path: Path) -> dict[str, memoryview]:

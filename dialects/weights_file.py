@@ -27,7 +27,7 @@ def digest_of(data: Data) -> str:
 
 
 def write_weights(path: Path, blobs: Iterable[tuple[str, Data]]) -> None:
-    """Write blobs by digest, each once; same blobs, same bytes. Raises OSError.
+    """Write blobs by digest, each once; same blobs, same bytes. Raises InputError.
 
     The old file, which may be the mapped source of the blobs, stays whole until the new one is.
     """
@@ -42,12 +42,16 @@ def write_weights(path: Path, blobs: Iterable[tuple[str, Data]]) -> None:
         at = span[1]
     header = json.dumps(entries, separators=(",", ":")).encode()
     header += b" " * (-(len(header) + 8) % ALIGN)
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with unfinished.open("wb") as file:
-        file.write(len(header).to_bytes(8, "little") + header)
-        for digest in order:
-            file.write(unique[digest])
-    unfinished.replace(path)
+    unfinished = path.parent / f"{path.name}.unfinished"
+    try:
+        with unfinished.open("wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            for digest in order:
+                file.write(unique[digest])
+        unfinished.replace(path)
+    except OSError as e:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(f"must be writable: {e.strerror}", str(path)) from e
 
 
 class WeightsFile:

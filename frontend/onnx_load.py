@@ -157,7 +157,7 @@ def _bind(value: ir.Value, given: tuple[int, ...], symbols: dict[str, int], wher
     declared = _declared(value)
     if declared is None:
         return
-    fits = len(declared) == len(given) and min(given, default=1) >= 0
+    fits = len(declared) == len(given) and all(0 <= n < 2**63 for n in given)
     for d, g in zip(declared, given, strict=False):
         fits = fits and (d == g or not isinstance(d, int))
         if isinstance(d, str):

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.attributes import IntsAttr
-from ge.dialects.diagnostics import DoesNotFit, GeError, UnsupportedError
+from ge.dialects.diagnostics import DoesNotFit, GeError, InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, ViewOp
 from ge.dialects.graph.base import ConstantOp
 from ge.dialects.graph.module import input_names, main_of, output_names, return_of
@@ -27,6 +27,8 @@ from ge.lowering.kernels.region import dtype_of, place_of, shape_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.kernels.tiling import parse_tiling
 from ge.lowering.place_kernel import ELEMENTS_MOST, place
+
+FAMILIES = (UnsupportedError, DoesNotFit, InputError)
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,10 @@ class _Lowering:
                 ins = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
                 symbol = self.symbol(description, sources, op.tiling)
                 self.invoke(symbol, ins, op.out, sources)
-        except (UnsupportedError, DoesNotFit) as e:
-            raise _named(e, sources) from None
+        except GeError as e:
+            where = f"node '{sources[0]}'" if sources else ""
+            family = next(f for f in FAMILIES if isinstance(e, f))
+            raise family(e.message, where) from None
 
     def symbol(
         self, description: Description, sources: Sequence[str], tiling: StringAttr | None
@@ -149,12 +153,6 @@ class _Lowering:
             },
         )
         self.block.add_op(op)
-
-
-def _named(error: GeError, sources: Sequence[str]) -> GeError:
-    """The error, with the model's node that it is about."""
-    kind = UnsupportedError if isinstance(error, UnsupportedError) else DoesNotFit
-    return kind(error.message, where=f"node '{sources[0]}'" if sources else "")
 
 
 def _strings(words: Sequence[str]) -> Attribute:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from ge.dialects.diagnostics import DoesNotFit, UnsupportedError
+from ge.dialects.diagnostics import DoesNotFit, InputError, UnsupportedError
 from ge.dialects.npu.target import Target
-from ge.dialects.npu.tree import KernelOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp
 from ge.lowering.build_tree import build_tree
 from ge.lowering.choose_copies import Overflow, choose, hoisted_loads, rooms_of
 from ge.lowering.kernels.choose_tiling import tilings
 from ge.lowering.kernels.description import Description
-from ge.lowering.kernels.tiling import Tiling
+from ge.lowering.kernels.tiling import Tiling, check_tiling
 
 TRIES = 24
 """Tilings that are built before a kernel is said not to fit."""
@@ -35,7 +35,10 @@ def place(
     """
     _check(description, target)
     if chosen is not None:
-        return _fitted(description, chosen, target, name, sources)
+        check_tiling(chosen, description)
+        kernel = _fitted(description, chosen, target, name, sources)
+        _check_labels(chosen, kernel)
+        return kernel
     first: KernelOp | None = None
     failure: DoesNotFit | None = None
     for tiling in islice(tilings(description, target), TRIES):
@@ -64,6 +67,19 @@ def _check(description: Description, target: Target) -> None:
         if dtype and target.rate("mmad", dtype.name).unsupported:
             raise UnsupportedError(
                 f"the cube of '{target.name}' must not be given {dtype}; use precision fp16"
+            )
+
+
+def _check_labels(tiling: Tiling, kernel: KernelOp) -> None:
+    """Raise InputError where a tiling names a loop or a buffer that the kernel came out without."""
+    loops = [op.label.data for op in kernel.walk() if isinstance(op, ForOp)]
+    buffers = [op.label.data for op in kernel.walk() if isinstance(op, BufferOp)]
+    named = [("loop", loop, loops) for _, loop in (*tiling.loads, *sorted(tiling.pinned))]
+    named += [("buffer", label, buffers) for label, _ in tiling.copies]
+    for what, label, known in named:
+        if label not in known:
+            raise InputError(
+                f"a tiling must name a {what} of the kernel ({', '.join(known)}), got '{label}'"
             )
 
 

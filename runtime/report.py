@@ -32,7 +32,8 @@ def _head(stats: Stats) -> str:
     if stats.cycles is None:
         return f"{head}\n{held}"
     moved = f"hbm: {stats.hbm_read:,} B read, {stats.hbm_write:,} B written"
-    time = f"{stats.cycles:,} cycles = {stats.us:,.1f} us, {stats.launches} launches"
+    launches = f"{stats.launches} launch{'es' * (stats.launches != 1)}"
+    time = f"{stats.cycles:,} cycles = {stats.us:,.1f} us, {launches}"
     return f"{head}\n{time}\n{moved}\n{held}"
 
 
@@ -45,7 +46,9 @@ def _kernels(stats: Stats, top: int) -> Iterable[str]:
     longest = sorted(stats.kernels, key=lambda kernel: -kernel.cycles)[:top]
     shown = sorted(longest, key=lambda kernel: kernel.start)
     titles = ("kernel", "cycles", "share", "bound by", "hbm bytes", "from")
-    yield from _table([titles, *(_row(stats, kernel) for kernel in shown)])
+    outside = stats.outside_kernels
+    rest = ("(launch, between)", f"{outside:,}", _share(stats, outside), "", "", "")
+    yield from _table([titles, *(_row(stats, kernel) for kernel in shown), rest])
     if len(stats.kernels) > top:
         yield f"... and {len(stats.kernels) - top} shorter kernels"
 
@@ -55,11 +58,15 @@ def _row(stats: Stats, kernel: KernelTime) -> tuple[str, ...]:
     return (
         kernel.name[:NAME_WIDTH],
         f"{kernel.cycles:,}",
-        f"{kernel.cycles / (stats.cycles or 1):.1%}",
+        _share(stats, kernel.cycles),
         f"{bound} {share:.0%}",
         f"{kernel.hbm_bytes:,}",
         ", ".join(kernel.source_ops)[:SOURCE_WIDTH],
     )
+
+
+def _share(stats: Stats, cycles: int) -> str:
+    return f"{cycles / (stats.cycles or 1):.1%}"
 
 
 def _bound(stats: Stats, kernel: KernelTime) -> tuple[str, float]:

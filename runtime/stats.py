@@ -51,6 +51,15 @@ class Stats:
         """Microseconds on the target."""
         return None if self.cycles is None else self.cycles / self.target.clock_mhz
 
+    @property
+    def outside_kernels(self) -> int:
+        """Cycles in which no kernel ran: the launch, and what lies between kernels."""
+        ran = at = 0
+        for kernel in sorted(self.kernels, key=lambda kernel: kernel.start):
+            ran += max(0, kernel.end - max(at, kernel.start))
+            at = max(at, kernel.end)
+        return (self.cycles or 0) - ran
+
     def utilization(self, unit: str) -> float:
         """The share of the run in which a unit was busy, over all cores."""
         if not self.cycles or self.unit_busy is None:

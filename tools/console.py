@@ -7,7 +7,7 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,17 @@ def read_text(path: Path) -> str:
         return read_bytes(path).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as e:
         raise InputError(f"must be UTF-8 text, is not at byte {e.start}", shown(path)) from e
+
+
+def check_apart(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
+    """Raise InputError where an output would overwrite an input, or another output."""
+    taken = {path.resolve(): "an input" for path in inputs if path != STDIN}
+    for path in outputs:
+        if path is None or path == Path(os.devnull):
+            continue
+        if (other := taken.get(path.resolve())) is not None:
+            raise InputError(f"must be a file of its own, is also {other}", str(path))
+        taken[path.resolve()] = "an output"
 
 
 def write_output(path: Path, write: Callable[[Path], object]) -> None:

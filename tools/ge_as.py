@@ -6,7 +6,15 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ge.tools.console import STDIN, read_text, run_tool, shown, tool_parser, write_output
+from ge.tools.console import (
+    STDIN,
+    check_apart,
+    read_text,
+    run_tool,
+    shown,
+    tool_parser,
+    write_output,
+)
 
 EXAMPLE = """example:
   ge-compile model.onnx --emit asm -o model.s && ge-as model.s -o model.o && ge-run model.o"""
@@ -39,11 +47,17 @@ def _assemble(argv: Sequence[str]) -> None:
     from ge.codegen.parse_asm import parse_asm
     from ge.dialects.weights_file import WeightsFolder
 
+    output = options.output or options.file.with_suffix(".o")
+    check_apart([options.file], [output])
     text = read_text(options.file)
     program = parse_asm(text, shown(options.file), WeightsFolder(options.file.parent))
     data = write_object(program)
+<<<<<<< HEAD
     write_output(options.output or options.file.with_suffix(".o"), lambda p: p.write_bytes(data))
 
 
 if __name__ == "__main__":
     raise SystemExit(main())
+=======
+    write_output(output, lambda p: p.write_bytes(data))
+>>>>>>> review

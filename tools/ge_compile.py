@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import InputError
 from ge.lowering.pipelines import PRECISIONS
-from ge.tools.console import run_tool, tool_parser, write_output
+from ge.tools.console import check_apart, run_tool, tool_parser, write_output
 
 if TYPE_CHECKING:
     from ge.lowering.pipelines import Options
@@ -127,6 +127,10 @@ def _compile(argv: Sequence[str]) -> None:
     from ge.runtime.driver import begin
     from ge.runtime.source import Source
 
+    output = args.output or (args.model.with_suffix(".o") if args.emit == "obj" else None)
+    # A module may be written over the one it came from, like any text that a tool rewrites.
+    rewrites = args.model.suffix == ".mlir" and args.emit not in ("asm", "obj")
+    check_apart([] if rewrites else [args.model], [output, args.weights, args.report])
     source = Source(args.model, _once(args.shape, "shape"), _once(args.value, "value"))
     compilation = begin(source, _options(args), _progress())
     level = compilation.level.value

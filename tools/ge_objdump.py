@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ge.dialects.diagnostics import InputError
-from ge.tools.console import read_bytes, run_tool, shown, tool_parser, write_output
+from ge.tools.console import check_apart, read_bytes, run_tool, shown, tool_parser, write_output
 
 EXAMPLE = """example:
   ge-objdump -d model.o -o model.s && ge-as model.s -o same.o && cmp model.o same.o"""
@@ -48,6 +48,7 @@ def _dump(argv: Sequence[str]) -> None:
     from ge.codegen.print_asm import print_asm, save_asm
     from ge.codegen.tables import relocations, sections, symbols
 
+    check_apart([options.file], [options.output])
     data = read_bytes(options.file)
     program = read_object(data, shown(options.file))
     wanted = {

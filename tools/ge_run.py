@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import CheckFailed, InputError, did_you_mean
-from ge.tools.console import read_bytes, run_tool, shown, tool_parser, write_output
+from ge.tools.console import check_apart, read_bytes, run_tool, shown, tool_parser, write_output
 
 if TYPE_CHECKING:
     from ge.dialects.npu.program import Program, Tensor
@@ -79,6 +79,7 @@ def _run(argv: Sequence[str]) -> None:
     from ge.codegen.objects import read_object
     from ge.runtime.report import report
 
+    check_apart([options.file], [options.stats, options.trace])
     program = read_object(read_bytes(options.file), shown(options.file))
     functional = options.mode != "timing"
     if functional:

@@ -141,9 +141,6 @@ class Description:
     def extents(self) -> dict[str, int]:
         return {d.name: d.extent for d in self.dims}
 
-    def kind_of(self, dim: str) -> DimKind:
-        return next(d.kind for d in self.dims if d.name == dim)
-
     @property
     def single(self) -> frozenset[str]:
         """Dimensions that a tile has one place of, because an index names it."""

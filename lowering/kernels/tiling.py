@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ge.dialects.diagnostics import InputError, did_you_mean
+from ge.lowering.kernels.description import Description, DimKind, Vector
 
 Pairs = tuple[tuple[str, int], ...]
 
@@ -66,14 +67,45 @@ def parse_tiling(text: str) -> Tiling:
     return Tiling(**found)
 
 
+def check_tiling(tiling: Tiling, description: Description) -> None:
+    """Raise InputError for what a tiling names and the kernel does not have."""
+    if description.dims_with(DimKind.SEQUENTIAL) and not tiling.sequential:
+        raise InputError("a tiling of this kernel must have a clause like 'sequential 128'")
+    known = {
+        "a parallel dimension": description.dims_with(DimKind.PARALLEL),
+        "a summed dimension": tuple({d: None for m in description.matrices for d in m.over}),
+        "a product": tuple(m.out for m in description.matrices),
+        "an operand": tuple(o.name for o in description.operands),
+        "a vector statement": tuple(
+            str(i) for i in range(sum(isinstance(s, Vector) for s in description.statements))
+        ),
+    }
+    named = [("a parallel dimension", dim) for dim, _ in (*tiling.block, *tiling.inner)]
+    named += [("a product", out) for out, _ in tiling.nests]
+    named += [("a summed dimension", dim) for _, nest in tiling.nests for dim, _ in nest]
+    named += [("an operand", name) for name, _ in (*tiling.loads, *sorted(tiling.pinned))]
+    named += [("a vector statement", str(number)) for number, _ in tiling.chunks]
+    named += [("a parallel dimension", dim) for _, (dim, _) in tiling.chunks]
+    for what, name in named:
+        if name not in known[what]:
+            has = ", ".join(known[what]) or "none"
+            raise InputError(f"a tiling must name {what} of the kernel ({has}), got '{name}'")
+
+
 def _pairs(words: Sequence[str]) -> Pairs:
     pairs = []
     for word in words:
         name, _, number = word.partition("=")
-        if int(number) < 1 or not name:
+        if not name:
             raise ValueError
-        pairs.append((name, int(number)))
+        pairs.append((name, _positive(number)))
     return tuple(pairs)
+
+
+def _positive(word: str) -> int:
+    if int(word) < 1:
+        raise ValueError
+    return int(word)
 
 
 def _two(words: Sequence[str]) -> tuple[str, str]:
@@ -84,11 +116,11 @@ def _two(words: Sequence[str]) -> tuple[str, str]:
 _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "block": ("block", _pairs),
     "inner": ("inner", _pairs),
-    "sequential": ("sequential", lambda words: int(words[0])),
+    "sequential": ("sequential", lambda words: _positive(words[0])),
     "nest": ("nests", lambda words: ((words[0], _pairs(words[1:])),)),
     "load": ("loads", lambda words: (_two(words),)),
     "chunk": ("chunks", lambda words: ((int(words[0]), _pairs(words[1:])[0]),)),
-    "stage": ("final_stage", lambda words: int(words[0])),
+    "stage": ("final_stage", lambda words: (0, 1)[int(words[0])]),
     "pin": ("pinned", lambda words: frozenset({_two(words)})),
     "copies": ("copies", _pairs),
 }

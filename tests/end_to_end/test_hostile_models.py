@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from ge.tools import ge_as, ge_objdump
 from ge.tools.ge_compile import main
 from ge.tools.ge_run import main as run
 
@@ -122,3 +123,34 @@ def test_names_stay_names(name: str, tmp_path: Path) -> None:
     assert run([str(inside / "m.o"), "--output-dir", str(out)]) == 0
     assert len(list(out.iterdir())) == 1
     assert list(tmp_path.iterdir()) == [inside]
+
+
+def test_no_output_overwrites_an_input_or_another_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _save(Path("m.onnx"), [helper.make_node("Relu", ["x"], ["y"])], ("x", [3]), "y")
+    assert main(["m.onnx", "--target", "tiny"]) == 0
+    assert main(["m.onnx", "--target", "tiny", "--emit", "asm", "-o", "m.s"]) == 0
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    for tool, words in [
+        (main, ["m.onnx", "-o", "m.onnx"]),
+        (main, ["m.onnx", "-o", "n.o", "--weights", "./n.o"]),
+        (main, ["m.onnx", "-o", "n.o", "--report", "m.onnx"]),
+        (ge_as.main, ["m.s", "-o", "m.s"]),
+        (ge_objdump.main, ["m.o", "-d", "-o", "m.o"]),
+        (run, ["m.o", "--stats", "m.o"]),
+        (run, ["m.o", "--stats", "s.json", "--trace", "s.json"]),
+    ]:
+        assert tool(words) == 3
+        assert "must be a file of its own, is also" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("words", [["--weights", "."], ["--shape", f"x:{10**20}"]])
+def test_odd_arguments_get_a_message(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _save(Path("m.onnx"), [helper.make_node("Relu", ["x"], ["y"])], ("x", [3]), "y")
+    assert main(["m.onnx", "--target", "tiny", *words]) == 3

@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ge.codegen.manual import EXAMPLE
 from ge.codegen.parse_asm import parse_asm
 from ge.dialects.diagnostics import CheckFailed, DoesNotFit, InputError
 from ge.dialects.npu.program import Program
@@ -262,3 +263,18 @@ def test_a_simulator_runs_again_with_the_same_result() -> None:
     first, second = simulator.run({"x": X}), simulator.run({"x": -X})
     assert first.stats.to_json() == second.stats.to_json()
     np.testing.assert_array_equal(second.outputs["y"], -2 * X)
+
+
+def test_the_program_of_the_manual_runs() -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((2, 64)).astype(np.float32)
+    result = simulate(parse_asm(EXAMPLE), {"a": a, "b": b}, check_hazards=True)
+    assert not result.hazards
+    np.testing.assert_allclose(result.outputs["y"], np.hypot(a, b), rtol=1e-6)
+
+
+def test_the_report_accounts_for_all_cycles() -> None:
+    stats = simulate(parse_asm(DOUBLE), mode="timing").stats
+    assert stats.cycles == stats.outside_kernels + sum(kernel.cycles for kernel in stats.kernels)
+    assert ", 1 launch\n" in report(stats)
+    assert "(launch, between)" in report(stats)

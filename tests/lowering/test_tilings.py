@@ -1,0 +1,79 @@
+"""Tilings that a user writes: what they may name, and that they change no numbers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import StringAttr
+
+from examples.models import Net
+from ge.codegen.from_npu import program_of
+from ge.dialects.diagnostics import InputError
+from ge.dialects.fused.ops import FusedOp
+from ge.dialects.module_text import make_context
+from ge.frontend.onnx_import import import_onnx
+from ge.lowering.pipelines import Level, Options, passes
+from ge.lowering.programs import programs_of
+from ge.runtime.simulator import simulate
+
+X = np.random.default_rng(1).standard_normal((7, 24)).astype(np.float32)
+
+
+def _run(tiling: str | None) -> np.ndarray:
+    """The result of a product with a bias and a limit under a tiling."""
+    net = Net(3)
+    summed = net("Add", net("MatMul", "x", net.normal(24, 40)), net.normal(40))
+    module = import_onnx(net.model({"x": X.shape}, [net("Relu", summed)], 17))
+    options, ctx = Options(target="tiny"), make_context()
+    for step in passes(Level.GRAPH, options):
+        step.apply(ctx, module)
+    (kernel,) = [op for op in module.walk() if isinstance(op, FusedOp)]
+    if tiling is not None:
+        kernel.properties["tiling"] = StringAttr(tiling)
+    for step in passes(Level.FUSED, options):
+        step.apply(ctx, module)
+    (program,) = programs_of(module)
+    result = simulate(program_of(program), {"x": X}, check_hazards=True)
+    assert not result.hazards
+    (out,) = result.outputs.values()
+    return out
+
+
+@pytest.mark.parametrize(
+    "tiling",
+    [
+        "block m=4 n=16",
+        "block m=99999",
+        "block m=4; nest acc k=16 k=8; load a acc_k16; load b acc_k16",
+        "nest acc k=3 k=7",
+        "block m=4; inner m=2; stage 1",
+        "block n=16; chunk 0 m=3; copies a_l1=1; pin x0 block",
+    ],
+)
+def test_a_tiling_changes_no_numbers(tiling: str) -> None:
+    np.testing.assert_allclose(_run(tiling), _run(None), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("tiling", "message"),
+    [
+        ("blok m=3", "a clause of a tiling must be known, got 'blok m=3'; did you mean 'block'?"),
+        ("block m=0", "'block m=0' must be like 'block m=128 n=256'"),
+        ("block k=3", "must name a parallel dimension of the kernel (m, n), got 'k'"),
+        ("nest zz k=3", "must name a product of the kernel (acc), got 'zz'"),
+        ("nest acc m=3", "must name a summed dimension of the kernel (k), got 'm'"),
+        ("chunk 9 m=3", "must name a vector statement of the kernel (0), got '9'"),
+        ("load q block", "must name an operand of the kernel (a, b, x0), got 'q'"),
+        ("load a acc_k9", "must name a loop of the kernel (block), got 'acc_k9'"),
+        ("pin x0 inner", "must name a loop of the kernel (block), got 'inner'"),
+        ("copies c_l1=2", "got 'c_l1'"),
+        ("sequential 0", "'sequential 0' must be like 'sequential 128'"),
+        ("stage 7", "'stage 7' must be like 'stage 1'"),
+    ],
+)
+def test_what_a_kernel_does_not_have_is_said(tiling: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)) as e:
+        _run(tiling)
+    assert e.value.where.startswith("node '")
