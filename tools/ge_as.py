@@ -52,12 +52,8 @@ def _assemble(argv: Sequence[str]) -> None:
     text = read_text(options.file)
     program = parse_asm(text, shown(options.file), WeightsFolder(options.file.parent))
     data = write_object(program)
-<<<<<<< HEAD
-    write_output(options.output or options.file.with_suffix(".o"), lambda p: p.write_bytes(data))
+    write_output(output, lambda p: p.write_bytes(data))
 
 
 if __name__ == "__main__":
     raise SystemExit(main())
-=======
-    write_output(output, lambda p: p.write_bytes(data))
->>>>>>> review
