@@ -44,6 +44,7 @@ def _compiling(folder: Path) -> Iterator[Figure]:
         words = (folder / f"{name}.onnx", "-o", folder / f"{name}.o")
         used = _best(lambda words=words: tool("ge-compile", *words))  # type: ignore[misc]
         yield Figure(f"ge-compile {name}", used.seconds, "s", 5)
+        yield Figure(f"ge-compile {name}, processor", used.processor_seconds, "s")
         yield Figure(f"ge-compile {name}, peak memory", used.peak_mb, "MB", 400)
 
 
@@ -56,7 +57,8 @@ def _assembling(folder: Path) -> Iterator[Figure]:
     small, text = folder / "small.s", folder / "big.s"
     tool("ge-compile", folder / f"{MODELS[0]}.onnx", "--emit", "asm", "-o", small)
     lines = int(module("bench.big_assembly", small, text, str(LINES)).output)
-    inside = float(module("bench.timed", "assemble", text, folder / "big.o").output)
+    words = ("assemble", text, folder / "big.o")
+    inside = min(float(module("bench.timed", *words).output) for _ in range(TRIES))
     yield Figure("ge-as, start-up excluded", lines / inside, "lines/s", 200_000, at_least=True)
     whole = tool("ge-as", text, "-o", folder / "big.o")
     yield Figure("ge-as, whole process", lines / whole.seconds, "lines/s")

@@ -53,3 +53,7 @@ def _assemble(argv: Sequence[str]) -> None:
     program = parse_asm(text, shown(options.file), WeightsFolder(options.file.parent))
     data = write_object(program)
     write_output(output, lambda p: p.write_bytes(data))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -68,3 +68,7 @@ def _dump(argv: Sequence[str]) -> None:
         write_output(options.output, lambda path: save_asm(program, path))
     elif code:
         print(print_asm(program), end="")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

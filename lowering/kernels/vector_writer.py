@@ -77,10 +77,10 @@ class VectorWriter:
         """Floats as the type that everything is computed in."""
         if isinstance(arg, Tile) and arg.dtype is F16 and self.narrow:
             return arg
-        if isinstance(arg, Tile) and arg.dtype.is_float:
-            return self.convert(arg, F32)
         if isinstance(arg, Tile) and arg.dtype in NOT_ON_DEVICE:
             raise UnsupportedError(f"the vector unit must not be given {arg.dtype} elements")
+        if isinstance(arg, Tile) and arg.dtype.is_float:
+            return self.convert(arg, F32)
         return arg
 
     # Instructions
