@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+
+def strings(words: Iterable[str]) -> ArrayAttr[StringAttr]:
+    """Words as an attribute."""
+    return ArrayAttr([StringAttr(w) for w in words])
 
 
 @irdl_attr_definition

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu.places import Space
-from ge.dialects.npu.tree import BufferOp, KernelOp
+from ge.dialects.npu.tree import KernelOp
 from ge.lowering.choose_copies import rooms_of
 from ge.lowering.programs import kernels_of
 from ge.lowering.scopes import space_of
@@ -19,7 +19,7 @@ from ge.lowering.vector_memory import share
 def allocate(kernel: KernelOp) -> None:
     """Give every buffer an address; those of the vector unit alone share theirs where they can."""
     rooms = rooms_of(kernel)
-    shared = [r.buffer for r in rooms if r.shared and _copies(r.buffer) == 1]
+    shared = [r.buffer for r in rooms if r.shared and r.buffer.copy_count == 1]
     offsets, most = share(kernel, shared)
     top = {space: 0 for space in Space}
     top[Space.UB] = most
@@ -28,12 +28,8 @@ def allocate(kernel: KernelOp) -> None:
         if address is None:
             space = space_of(r.buffer)
             address = top[space]
-            top[space] += r.bytes * _copies(r.buffer)
+            top[space] += r.bytes * r.buffer.copy_count
         r.buffer.properties["address"] = IntegerAttr(address, i64)
-
-
-def _copies(buffer: BufferOp) -> int:
-    return buffer.copies.value.data if buffer.copies else 1
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from itertools import groupby
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from ge.dialects.attributes import strings
 from ge.dialects.dtypes import DType
 from ge.dialects.npu.axes import Axes, identity
 from ge.dialects.npu.places import Space
@@ -186,7 +187,7 @@ class _Builder:
         b = self.side(statement, statement.b, Space.L0B, (*statement.over, *columns), nest)
         product = MatrixOp.create(
             operands=[acc.result, a.result, b.result],
-            properties={"over": _strings(statement.over)},
+            properties={"over": strings(statement.over)},
         )
         self.put(nest[-1], product, stage if nest[-1] is scope else 0)
 
@@ -324,15 +325,11 @@ def _kernel_op(description: Description, name: str, sources: Sequence[str]) -> K
         properties={
             "sym_name": StringAttr(name),
             "kind": StringAttr(description.kind),
-            "sources": _strings(sources),
+            "sources": strings(sources),
             "dims": PairsAttr(tuple((d.name, d.extent) for d in description.dims)),
         },
         regions=[Region(block)],
     )
-
-
-def _strings(words: Sequence[str]) -> ArrayAttr[StringAttr]:
-    return ArrayAttr([StringAttr(w) for w in words])
 
 
 def _move(source: SSAValue, target: SSAValue, axes: Axes | None, pad: float = 0.0) -> MoveOp:
@@ -349,5 +346,5 @@ def _instr_properties(step: Step) -> dict[str, Attribute]:
     if step.numbers:
         properties["numbers"] = ArrayAttr([FloatAttr(n, f64) for n in step.numbers])
     if step.words:
-        properties["words"] = _strings(step.words)
+        properties["words"] = strings(step.words)
     return properties

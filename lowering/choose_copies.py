@@ -12,10 +12,10 @@ from ge.dialects.diagnostics import DoesNotFit
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.places import Space, Unit
 from ge.dialects.npu.target import Target
-from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, MoveOp, TreeOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, MoveOp
 from ge.lowering.accesses import Access, accesses
 from ge.lowering.programs import kernels_of
-from ge.lowering.scopes import Scope, bytes_of, child_of, root, scopes, space_of
+from ge.lowering.scopes import Scope, bytes_of, child_of, root, scopes, space_of, stage_of
 from ge.lowering.vector_memory import shared_bytes
 
 ON_CHIP = (Space.L1, Space.L0A, Space.L0B, Space.L0C, Space.UB)
@@ -83,8 +83,7 @@ def rooms_of(kernel: KernelOp) -> list[Room]:
 
 
 def _stage(use: Access, scope: Scope) -> int:
-    child = child_of(use.op, scope)
-    return child.stage_number if isinstance(child, TreeOp) else 0
+    return stage_of(child_of(use.op, scope))
 
 
 def choose(kernel: KernelOp, target: Target) -> dict[BufferOp, int]:

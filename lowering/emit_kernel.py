@@ -16,13 +16,13 @@ from ge.dialects.npu.tree import (
     MatrixOp,
     MoveOp,
     SetOp,
-    TreeOp,
     VectorOp,
 )
 from ge.lowering.allocate_registers import allocate
 from ge.lowering.emit_statement import StatementWriter
 from ge.lowering.frames import Frame
 from ge.lowering.scalars import Line, Scalar, ScalarWriter, Virtual
+from ge.lowering.scopes import stage_of
 
 
 def emit(kernel: KernelOp, cores: int) -> list[Line]:
@@ -84,7 +84,7 @@ class _Emitter:
     def loop(self, op: ForOp, frame: Frame) -> None:
         trips = self.trips(op, frame)
         children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
-        stages = {c: c.stage_number if isinstance(c, TreeOp) else 0 for c in children}
+        stages = {c: stage_of(c) for c in children}
         most = max(stages.values(), default=0)
         children.sort(key=stages.__getitem__)
         passes = self.out.add(trips.mine, most)

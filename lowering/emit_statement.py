@@ -66,8 +66,7 @@ class StatementWriter:
         """The copy that this iteration of the buffer's loop uses."""
         space = buffer.result.type.space
         address = buffer.address.value.data if buffer.address else 0
-        copies = buffer.copies.value.data if buffer.copies else 1
-        turn = self.out.mod(frame.of(buffer.parent_op()).turn, copies)
+        turn = self.out.mod(frame.of(buffer.parent_op()).turn, buffer.copy_count)
         return self.plus(Addr(space, address), self.out.mul(turn, self.bytes[buffer]))
 
     def plus(self, at: Addr, offset: Scalar) -> Addr:

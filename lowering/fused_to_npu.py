@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.attributes import IntsAttr
+from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import DoesNotFit, GeError, InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, ViewOp
 from ge.dialects.graph.base import ConstantOp
@@ -149,11 +149,7 @@ class _Lowering:
                 "callee": SymbolRefAttr(symbol),
                 "outs": IntegerAttr(1, i64),
                 "offsets": IntsAttr((*(p.offset for p in places), 0)),
-                "sources": _strings(sources),
+                "sources": strings(sources),
             },
         )
         self.block.add_op(op)
-
-
-def _strings(words: Sequence[str]) -> Attribute:
-    return ArrayAttr([StringAttr(w) for w in words])

@@ -22,10 +22,10 @@ from xdsl.passes import ModulePass
 from ge.dialects.diagnostics import DoesNotFit
 from ge.dialects.npu.isa.sync import FLAGS
 from ge.dialects.npu.places import Unit
-from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, SetOp, TreeOp, WaitOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, SetOp, WaitOp
 from ge.lowering.accesses import Access, accesses, unit_of
 from ge.lowering.programs import kernels_of
-from ge.lowering.scopes import Scope, root, scopes
+from ge.lowering.scopes import Scope, root, scopes, stage_of
 
 Pair = tuple[Unit, Unit]
 Node = tuple[int, Unit]
@@ -53,10 +53,6 @@ class Flag:
     @property
     def ends(self) -> tuple[Node, Node]:
         return (self.first, self.source), (self.then, self.target)
-
-
-def _stage(op: Operation) -> int:
-    return op.stage_number if isinstance(op, TreeOp) else 0
 
 
 class _Body:
@@ -115,7 +111,7 @@ def _merged(body: _Body) -> list[Flag]:
 
     def key(i: int) -> object:
         op = body.children[i]
-        return (i,) if isinstance(op, ForOp) else (unit_of(op), _stage(op))
+        return (i,) if isinstance(op, ForOp) else (unit_of(op), stage_of(op))
 
     for _, run in groupby(range(len(body.children)), key):
         members = list(run)
@@ -137,7 +133,7 @@ def _order_edges(body: _Body) -> list[Edge]:
     for i, op in enumerate(body.children):
         for unit in _units_in(op):
             by_unit[unit].append(i)
-    stage = [_stage(op) for op in body.children]
+    stage = [stage_of(op) for op in body.children]
     edges: list[Edge] = []
     for unit, members in by_unit.items():
         order = sorted(members, key=lambda i: (stage[i], i))
@@ -180,10 +176,6 @@ def _reduced(body: _Body) -> list[Flag]:
     return keep
 
 
-def _copies(buffer: BufferOp) -> int:
-    return buffer.copies.value.data if buffer.copies else 1
-
-
 def _plan(kernel: KernelOp, cores: int, overlap: bool) -> list[tuple[_Body, list[Flag]]]:
     all_scopes = list(scopes(root(kernel)))
     bodies: dict[Operation, _Body] = {scope.op: _Body(scope) for scope in all_scopes}
@@ -191,7 +183,7 @@ def _plan(kernel: KernelOp, cores: int, overlap: bool) -> list[tuple[_Body, list
         if len({u.unit for u in uses}) > 1:
             home = buffer.parent_op()
             assert isinstance(home, KernelOp | ForOp)
-            _needed(bodies[home], bodies, buffer, uses, _copies(buffer))
+            _needed(bodies[home], bodies, buffer, uses, buffer.copy_count)
     if not overlap:
         for body in bodies.values():
             _take_turns(body)
@@ -237,20 +229,20 @@ def insert(kernel: KernelOp, cores: int, overlap: bool = True) -> None:
 
 
 def _give_up_copy(kernel: KernelOp, pair: Pair, flags: list[Flag]) -> None:
-    users = [f for f in flags if f.pair == pair and f.copies > 1 and _copies(f.buffer) > 1]
+    users = [f for f in flags if f.pair == pair and f.copies > 1 and f.buffer.copy_count > 1]
     if not users:
         raise DoesNotFit(
             f"kernel '{kernel.sym_name.data}' must order {pair[0]} and {pair[1]} with {FLAGS} flags"
         )
     costly = max(users, key=lambda f: (f.copies, f.buffer.label.data))
-    costly.buffer.properties["copies"] = IntegerAttr(_copies(costly.buffer) - 1, i64)
+    costly.buffer.properties["copies"] = IntegerAttr(costly.buffer.copy_count - 1, i64)
 
 
 def _place(body: _Body, flag: Flag, base: int, kernel: KernelOp) -> None:
     first, then = body.children[flag.first], body.children[flag.then]
     block = body.scope.block
-    block.insert_op_after(SetOp.of(*flag.pair, base, flag.copies, _stage(first)), first)
-    block.insert_op_before(WaitOp.of(*flag.pair, base, flag.copies, _stage(then)), then)
+    block.insert_op_after(SetOp.of(*flag.pair, base, flag.copies, stage_of(first)), first)
+    block.insert_op_before(WaitOp.of(*flag.pair, base, flag.copies, stage_of(then)), then)
     if flag.distance:
         top = kernel.body.block
         start = next(op for op in top.ops if not isinstance(op, BufferOp))

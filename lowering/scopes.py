@@ -9,7 +9,7 @@ from math import prod
 from xdsl.ir import Block, Operation
 
 from ge.dialects.npu.places import Space
-from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, TreeOp
 
 BUFFER_ALIGNMENT = 32
 
@@ -86,6 +86,11 @@ def child_of(op: Operation, scope: Scope) -> Operation:
             raise ValueError("operation stands outside the scope")
         at = above
     return at
+
+
+def stage_of(op: Operation) -> int:
+    """The stage in which a skewed loop runs one of its operations."""
+    return op.stage_number if isinstance(op, TreeOp) else 0
 
 
 def bytes_of(buffer: BufferOp, sizes: dict[str, int]) -> int:

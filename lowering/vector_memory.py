@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, TreeOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp
 from ge.lowering.accesses import accesses
-from ge.lowering.scopes import Scope, bytes_of, child_of, root, scopes
+from ge.lowering.scopes import Scope, bytes_of, child_of, root, scopes, stage_of
 
 
 def _by_stage(scope: Scope) -> list[Operation]:
     """The operations of a scope in the order in which a skewed iteration runs them."""
-    ops = list(scope.block.ops)
-    stages = {o: o.stage_number if isinstance(o, TreeOp) else 0 for o in ops}
-    return sorted(ops, key=stages.__getitem__)
+    return sorted(scope.block.ops, key=stage_of)
 
 
 def _spans(scope: Scope, at: int, spans: dict[Operation, tuple[int, int]]) -> int:

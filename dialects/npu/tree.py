@@ -259,6 +259,11 @@ class BufferOp(TreeOp):
     result = result_def(BufferType)
     assembly_format = "$label $map attr-dict `:` type($result)"
 
+    @property
+    def copy_count(self) -> int:
+        """Its copies; one where nothing is said yet."""
+        return self.copies.value.data if self.copies else 1
+
 
 @irdl_op_definition
 class MoveOp(TreeOp):
