@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import Float64Type, FloatAttr, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import Float64Type, FloatAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects import dtypes
@@ -25,7 +25,16 @@ from ge.dialects.fused.ops import (
     RowwiseOp,
     YieldOp,
 )
-from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, constant_of, dims, tensor
+from ge.dialects.graph.base import (
+    Array,
+    ConstantOp,
+    GraphOp,
+    constant_of,
+    dims,
+    shape_of,
+    tensor,
+    type_of,
+)
 from ge.dialects.graph.ops import binary, conv, index, layout, linear, norm, pool, reduce, unary
 from ge.dialects.graph.ops.window import Window
 
@@ -60,17 +69,6 @@ def anchor(*kinds: type[GraphOp]) -> Callable[[Row], Row]:
         return make
 
     return register
-
-
-def type_of(value: SSAValue) -> Tensor:
-    """The tensor type of a value."""
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
-def shape_of(value: SSAValue) -> Shape:
-    """The shape of a value."""
-    return dims(type_of(value))
 
 
 def scalar_of(value: SSAValue) -> ConstantOp | None:

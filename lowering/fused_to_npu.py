@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import DoesNotFit, GeError, InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, ViewOp
-from ge.dialects.graph.base import ConstantOp
+from ge.dialects.graph.base import ConstantOp, shape_of
 from ge.dialects.graph.module import input_names, main_of, output_names, return_of
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.geometry import dense
@@ -23,7 +23,7 @@ from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
 from ge.dialects.npu.target import DEFAULT, Target
 from ge.dialects.npu.tree import HbmType
 from ge.lowering.kernels.description import Description, in_turns
-from ge.lowering.kernels.region import dtype_of, place_of, shape_of
+from ge.lowering.kernels.region import dtype_of, place_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.kernels.tiling import parse_tiling
 from ge.lowering.place_kernel import ELEMENTS_MOST, place

@@ -23,9 +23,8 @@ from ge.dialects.fused.ops import (
     ViewOp,
     YieldOp,
 )
-from ge.dialects.graph.base import GraphOp, tensor
+from ge.dialects.graph.base import GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.ops import binary, norm
-from ge.lowering.anchors import shape_of, type_of
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import place_of
 from ge.lowering.merge_kernels import merge

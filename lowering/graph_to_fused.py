@@ -17,10 +17,10 @@ from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, ViewOp
-from ge.dialects.graph.base import Array, ConstantOp, GraphOp, tensor
+from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
-from ge.lowering.anchors import ANCHORS, copy_of, elementwise, rowwise, shape_of, type_of
+from ge.lowering.anchors import ANCHORS, copy_of, elementwise, rowwise
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.vector_ops import VECTOR
 from ge.lowering.views import VIEWS, Layout, reshaped, whole

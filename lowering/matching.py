@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.base import constant_of, dims
+from ge.dialects.graph.base import constant_of
 from ge.dialects.graph.ops.binary import AddOp, DivOp, MulOp, PowOp, SubOp
 from ge.dialects.graph.ops.unary import NegOp
 
@@ -31,12 +31,6 @@ def number_of(value: SSAValue | None) -> float | None:
 def near(a: float | None, b: float) -> bool:
     """Whether a number is there and equal but for rounding."""
     return a is not None and isclose(a, b, rel_tol=RELATIVE, abs_tol=1e-9)
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a value."""
-    type_: Any = value.type
-    return dims(type_)
 
 
 def only(value: SSAValue, cls: type[Any]) -> Any:

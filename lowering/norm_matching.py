@@ -8,11 +8,11 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
-from ge.dialects.graph.base import constant_of
+from ge.dialects.graph.base import constant_of, shape_of
 from ge.dialects.graph.ops.binary import AddOp, DivOp, MulOp, PowOp
 from ge.dialects.graph.ops.reduce import ReduceMeanOp
 from ge.dialects.graph.ops.unary import ReciprocalOp, SqrtOp
-from ge.lowering.matching import near, number_of, only, pair, shape_of
+from ge.lowering.matching import near, number_of, only, pair
 from ge.lowering.rewriting import Here
 
 

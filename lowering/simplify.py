@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.base import GraphOp
+from ge.dialects.graph.base import GraphOp, shape_of
 from ge.dialects.graph.ops.activation import ReluOp
 from ge.dialects.graph.ops.binary import AddOp, DivOp, MulOp, PowOp, SubOp
 from ge.dialects.graph.ops.layout import (
@@ -31,7 +31,7 @@ from ge.dialects.graph.ops.layout import (
 )
 from ge.dialects.graph.ops.norm import SoftmaxOp
 from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp, SqrtOp
-from ge.lowering.matching import number_of, pair, shape_of
+from ge.lowering.matching import number_of, pair
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 

@@ -54,6 +54,17 @@ def dims(type_: Tensor) -> Shape:
     return tuple(type_.get_shape())
 
 
+def type_of(value: SSAValue) -> Tensor:
+    """The tensor type of a value."""
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def shape_of(value: SSAValue) -> Shape:
+    """The shape of a value."""
+    return dims(type_of(value))
+
+
 def of_array(array: Array) -> Tensor:
     """The tensor type of an array; raises KeyError for elements that no tensor of ours has."""
     return tensor(array.shape, dtypes.of_numpy(array.dtype).ir)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ge.dialects.dtypes import F32, DType
 from ge.dialects.fused.ops import AttentionOp
+from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse
 from ge.lowering.kernels.description import (
@@ -19,14 +20,7 @@ from ge.lowering.kernels.description import (
     Value,
     Vector,
 )
-from ge.lowering.kernels.region import (
-    RegionWriter,
-    dtype_of,
-    operand,
-    result,
-    shape_of,
-    tile_of,
-)
+from ge.lowering.kernels.region import RegionWriter, dtype_of, operand, result, tile_of
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
 LOWEST = -3.4028234663852886e38

@@ -12,6 +12,7 @@ from math import inf
 
 from ge.dialects.dtypes import F32
 from ge.dialects.fused.ops import Conv2DOp, FusedOp, PoolOp
+from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.isa.cube import accumulator
 from ge.lowering.kernels.collapse import collapse
@@ -26,14 +27,7 @@ from ge.lowering.kernels.description import (
     Vector,
 )
 from ge.lowering.kernels.matmul import with_epilogue
-from ge.lowering.kernels.region import (
-    RegionWriter,
-    dtype_of,
-    operand,
-    result,
-    shape_of,
-    tile_of,
-)
+from ge.lowering.kernels.region import RegionWriter, dtype_of, operand, result, tile_of
 from ge.lowering.kernels.vector_writer import Tile, VectorWriter
 
 _Body = Callable[[VectorWriter], tuple[Tile, list[Step]]]

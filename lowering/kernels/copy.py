@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ge.dialects.fused.ops import ConcatOp, PadOp
+from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse
 from ge.lowering.kernels.description import Description, Dim, DimKind, Operand, Vector
-from ge.lowering.kernels.region import dtype_of, operand, place_of, result, shape_of, tile_of
+from ge.lowering.kernels.region import dtype_of, operand, place_of, result, tile_of
 from ge.lowering.kernels.vector_writer import VectorWriter
 
 

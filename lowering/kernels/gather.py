@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from ge.dialects.fused.ops import GatherOp
+from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse
 from ge.lowering.kernels.description import Description, Dim, DimKind, Indexed, Operand, Vector
-from ge.lowering.kernels.region import (
-    RegionWriter,
-    dtype_of,
-    operand,
-    place_of,
-    result,
-    shape_of,
-    tile_of,
-)
+from ge.lowering.kernels.region import RegionWriter, dtype_of, operand, place_of, result, tile_of
 from ge.lowering.kernels.vector_writer import VectorWriter
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ge.dialects.fused.ops import FusedOp, MatMulOp
+from ge.dialects.graph.base import shape_of
 from ge.dialects.graph.ops import unary
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.isa.cube import accumulator
@@ -16,14 +17,7 @@ from ge.lowering.kernels.description import (
     Value,
     Vector,
 )
-from ge.lowering.kernels.region import (
-    RegionWriter,
-    dtype_of,
-    operand,
-    result,
-    shape_of,
-    tile_of,
-)
+from ge.lowering.kernels.region import RegionWriter, dtype_of, operand, result, tile_of
 from ge.lowering.kernels.vector_writer import Tile, VectorWriter
 
 

@@ -14,7 +14,7 @@ from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.dtypes import DType
 from ge.dialects.fused.ops import FusedOp, ViewOp, YieldOp
-from ge.dialects.graph.base import ConstantOp, GraphOp
+from ge.dialects.graph.base import ConstantOp, GraphOp, shape_of
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.geometry import dense
 from ge.lowering.kernels.description import Operand
@@ -23,12 +23,6 @@ from ge.lowering.kernels.vector_ops import VECTOR
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
 _REDUCTION_ATTRS = frozenset({"axis", "axes", "keepdims"})
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    return tuple(value.type.get_shape())
 
 
 def dtype_of(value: SSAValue) -> DType:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ge.dialects.fused.ops import ElementwiseOp, FusedOp, RowwiseOp
-from ge.dialects.graph.base import GraphOp
+from ge.dialects.graph.base import GraphOp, shape_of
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse
 from ge.lowering.kernels.description import Description, Dim, DimKind, Vector
 from ge.lowering.kernels.reducing_ops import REDUCING
-from ge.lowering.kernels.region import RegionWriter, operand, result, shape_of, tile_of
+from ge.lowering.kernels.region import RegionWriter, operand, result, tile_of
 from ge.lowering.kernels.vector_ops import NARROW
 from ge.lowering.kernels.vector_writer import VectorWriter
 
