@@ -50,7 +50,7 @@ def estimate(program: Program, cores: Iterable[int] | None = None) -> Estimate:
     meetings = meetings_of(program, target)
     model = CostModel(target)
     code = Code(program, target, symbols(program))
-    quick, skipper = QuickCode(code), Skipper(Layout(code))
+    quick, skipper = QuickCode(code, alone=True), Skipper(Layout(code))
     clocks, followed = [], []
     for number in range(program.cores) if cores is None else cores:
         clock = Clock(model, meetings, program.cores, trace=False)

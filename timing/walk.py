@@ -69,6 +69,8 @@ class Core:
         self._inherited = False
         self._resume = code.main
         self._launching = False
+        self.only: Any = listeners[0] if len(listeners) == 1 else None
+        """The listener, if there is one alone."""
         self.clock: Any = None
         """The clock that follows it, if one does."""
         self.skipper: Any = None
