@@ -43,6 +43,7 @@ from ge.dialects.graph.ops.norm import (
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
 from ge.dialects.graph.ops.window import Window
+from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -299,6 +300,7 @@ def _turned(weights: Array, group: int) -> Array:
 
 
 RULES: Rules = {
+    **INDEXING,
     TileOp: [_tile],
     DepthToSpaceOp: [_depth_to_space],
     SpaceToDepthOp: [_space_to_depth],
