@@ -43,6 +43,7 @@ from ge.dialects.graph.ops.norm import (
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
 from ge.dialects.graph.ops.window import Window
+from ge.lowering.decompose_attention import ATTENTION
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.rewriting import Here, Rules, rewrite
 
@@ -300,6 +301,7 @@ def _turned(weights: Array, group: int) -> Array:
 
 
 RULES: Rules = {
+    **ATTENTION,
     **INDEXING,
     TileOp: [_tile],
     DepthToSpaceOp: [_depth_to_space],
