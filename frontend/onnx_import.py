@@ -19,7 +19,8 @@ from ge.dialects.graph import OPS
 from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
-from ge.frontend import onnx_windows as onnx_windows  # registers its adapters
+from ge.frontend import onnx_quantized as onnx_quantized  # registers its adapters
+from ge.frontend import onnx_windows as onnx_windows
 from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body
 from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
@@ -80,8 +81,8 @@ class _Import:
         graph = self.model.graph
         self._nodes(graph, dict(self.model.opset_imports), 0, "")
         if self.deciding:
-            names = {a: n for a, n in zip(self.block.args, self.inputs, strict=True)}
-            raise NeedsValues(self._unsupported(), [names[a] for a in self.deciding])
+            named = zip(self.block.args, self.inputs, strict=True)
+            raise NeedsValues(self._unsupported(), [n for a, n in named if a in self.deciding])
         if self.refused:
             raise self._unsupported()
         outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]

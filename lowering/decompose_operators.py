@@ -45,6 +45,7 @@ from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
 from ge.dialects.graph.ops.window import Window
 from ge.lowering.decompose_attention import ATTENTION
 from ge.lowering.decompose_indexing import INDEXING
+from ge.lowering.decompose_quantized import QUANTIZED
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -303,6 +304,7 @@ def _turned(weights: Array, group: int) -> Array:
 RULES: Rules = {
     **ATTENTION,
     **INDEXING,
+    **QUANTIZED,
     TileOp: [_tile],
     DepthToSpaceOp: [_depth_to_space],
     SpaceToDepthOp: [_space_to_depth],

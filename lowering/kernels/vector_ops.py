@@ -340,8 +340,8 @@ MISH_MOST = 20.0
 def _mish(w: VectorWriter, x: Arg) -> Arg:
     """`tanh(ln(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2)` with `e` = e^x"""
     grown = w.exp(w.minimum(x, MISH_MOST))
-    grown = w.mul(grown, w.add(grown, 2.0))
-    return w.mul(x, w.div(grown, w.add(grown, 2.0)))
+    square = w.mul(grown, w.add(grown, 2.0))
+    return w.mul(x, w.div(square, w.add(square, 2.0)))
 
 
 @vector(act.SwishOp)
