@@ -23,6 +23,8 @@ from ge.lowering.programs import programs_of
 if TYPE_CHECKING:
     import onnx
 
+    from ge.frontend.onnx_stages import Stage
+
 TORCH = (".pt", ".pt2")
 """What files of PyTorch are called."""
 
@@ -42,6 +44,8 @@ class Source:
     """Shapes of inputs whose dimensions the model leaves open."""
     values: Mapping[str, Any] | None = None
     """Values of inputs that the program is specialised on; they are no inputs of it."""
+    stage: Stage | None = None
+    """The part of the model that is compiled, where the data decide shapes inside it."""
 
     def read(self, ctx: Context) -> tuple[ModuleOp, Level]:
         """The model as a module, and its level; raises GeError for what is none."""
@@ -68,7 +72,7 @@ class Source:
                 f"models must be files or ONNX models, got {type(self.model).__name__}; modules "
                 "of PyTorch are not supported yet, export them to ONNX"
             )
-        return import_onnx(self.model, self.shapes, self.values)
+        return import_onnx(self.model, self.shapes, self.values, self.stage)
 
 
 def _checked_level(module: ModuleOp, where: str) -> Level:
