@@ -324,7 +324,8 @@ class VectorOp(TreeOp):
     """
     One vector instruction on tiles.
 
-    `ins` are its tile operands in the instruction's order; `numbers` and `words` the others.
+    `ins` are its tile operands in the instruction's order; `numbers` and `words` the others. A
+    reduction may have one tile more, like the one it reads: rows are folded into it first.
     """
 
     name = "npu.vector"
