@@ -54,21 +54,22 @@ class CostModel:
         """
         row = inst.instr
         named = dict(zip(row.operands, args, strict=True))
-        rate = self._target.rate(row.rate, named["dt"].name)
+        dtype = named.get("dt")
+        rate = self._target.rate(row.rate, str(dtype))
         if rate.unsupported:
             raise UnsupportedError(
-                f"'{self._target.name}' has no '{row.mnemonic}' for {named['dt']}", f"'{inst}'"
+                f"'{self._target.name}' has no '{row.mnemonic}' for {dtype}", f"'{inst}'"
             )
         work = _work(row, named)
         miss = work.hbm / work.bytes if work.bytes else 0.0
-        writes = _writes_gm(row)
+        stored = work.hbm if _writes_gm(row) else work.stored
         return Cost(
             busy=_up(self._busy(rate, work, miss)),
             idle=rate.idle,
             latency=_up(_mix(rate.latency, rate.latency_miss, miss)),
             charges=tuple(self._charges(rate, work, sharers)),
-            hbm_read=0 if writes else work.hbm,
-            hbm_write=work.hbm if writes else 0,
+            hbm_read=work.hbm - stored,
+            hbm_write=stored,
         )
 
     def _busy(self, rate: Rate, work: Work, miss: float) -> float:
