@@ -118,6 +118,8 @@ class _Builder:
         }
         if cores:
             properties["cores"] = UnitAttr()
+        if label in self.tiling.drained:
+            properties["drain"] = UnitAttr()
         loop = ForOp.create(properties=properties, regions=[Region(Block())])
         self.put(scope, loop, stage)
         return scope.enter(loop)

@@ -184,9 +184,11 @@ def _plan(kernel: KernelOp, cores: int, overlap: bool) -> list[tuple[_Body, list
             home = buffer.parent_op()
             assert isinstance(home, KernelOp | ForOp)
             _needed(bodies[home], bodies, buffer, uses, buffer.copy_count)
-    if not overlap:
-        for body in bodies.values():
+    for body in bodies.values():
+        if not overlap:
             _take_turns(body)
+        if isinstance(body.scope.op, ForOp) and body.scope.op.drain:
+            _drain(body)
     for body in bodies.values():
         # What no later run of the body waits for needs no flag.
         runs = body.scope.runs(cores)
@@ -249,6 +251,17 @@ def _place(body: _Body, flag: Flag, base: int, kernel: KernelOp) -> None:
         for i in range(flag.copies):
             top.insert_op_before(SetOp.of(*flag.pair, base + i, 1), start)
             top.add_op(WaitOp.of(*flag.pair, base + i, 1))
+
+
+def _drain(body: _Body) -> None:
+    """Let the next iteration's loads wait for this one's stores."""
+    uses = {unit: i for i, op in reversed([*enumerate(body.children)]) for unit in _units_in(op)}
+    any_buffer = next((op for op in body.scope.block.ops if isinstance(op, BufferOp)), None)
+    for store in (Unit.FIX, Unit.MTE3):
+        last = [i for i, op in enumerate(body.children) if store in _units_in(op)]
+        for load in (Unit.MTE2, Unit.MTE2V):
+            if any_buffer and last and load in uses and uses[load] < last[-1]:
+                body.flags.append(Flag(last[-1], store, uses[load], load, 1, 1, any_buffer))
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,10 @@ class CostModel:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._rates = {name: target.bytes_per_cycle(name) for name in target.limits}
+        self._peaks = {
+            name: target.per_cycle(limit.peak_bytes_per_second)
+            for name, limit in target.limits.items()
+        }
         self.limits = tuple(target.limits)
 
     def of(self, inst: Inst, args: tuple[Value, ...], sharers: int) -> Cost:
@@ -63,7 +67,7 @@ class CostModel:
         miss = work.hbm / work.bytes if work.bytes else 0.0
         writes = _writes_gm(row)
         return Cost(
-            busy=_up(self._busy(rate, work, miss)),
+            busy=_up(max(self._busy(rate, work, miss), self._at_peak(rate, work, sharers))),
             idle=rate.idle,
             latency=_up(_mix(rate.latency, rate.latency_miss, miss)),
             charges=tuple(self._charges(rate, work, sharers)),
@@ -77,15 +81,32 @@ class CostModel:
         moved = work.bytes / (rate.bytes_per_cycle * units) if rate.bytes_per_cycle else 0.0
         return rate.start + max(rows, moved, -(-work.items // units) * rate.item)
 
+    def _at_peak(self, rate: Rate, work: Work, sharers: int) -> float:
+        """Cycles that a resource needs for a core's share even in a burst."""
+        return max(
+            (
+                self._taken(name, work) * sharers / peak
+                for name in rate.limits
+                if not self._posted(name, rate) and (peak := self._peaks[name])
+            ),
+            default=0.0,
+        )
+
+    def _taken(self, name: str, work: Work) -> int:
+        return work.hbm if name == HBM else work.bytes
+
+    def _posted(self, name: str, rate: Rate) -> bool:
+        """Only device memory takes bytes later: the cache in front of it does not."""
+        return rate.posted and name == HBM
+
     def _charges(self, rate: Rate, work: Work, sharers: int) -> list[Charge]:
         charges = []
         for name in rate.limits:
-            taken = work.hbm if name == HBM else work.bytes
+            taken = self._taken(name, work)
             if taken:
                 cycles = _up(taken * sharers / self._rates[name])
                 credit = self._target.limits[name].credit_cycles
-                # Only device memory takes bytes later: the cache in front of it does not.
-                posted = rate.posted and name == HBM
+                posted = self._posted(name, rate)
                 charges.append(Charge(self.limits.index(name), cycles, credit, posted))
         return charges
 

@@ -125,6 +125,7 @@ class Clock(Listener):
         self._model = model
         self._meetings = meetings
         self._issue = target.issue
+        self._call = target.call
         self._flag = target.flag
         self._depth = target.queue_depth
         self.sharers = cores
@@ -155,6 +156,9 @@ class Clock(Listener):
         core.clock = self
 
     def issue(self, step: Step, registers: Registers, queue: int, waiting: int) -> Any:
+        if step.works and self._call:
+            self.now += self._call
+            self.visit.busy[SCALAR] += self._call
         now = self.hand_over(queue, waiting)
         if not step.works:
             return now
@@ -252,9 +256,10 @@ class Clock(Listener):
 
     def halt(self) -> None:
         self.drain()
-        # What was written to the memory's account has to get there before the program counts
-        # as done; the credit is what the cache still holds.
-        self.end = max(self.now, *self.levels)
+        # What was taken ahead of the sustained rate has to be made up for before the program
+        # counts as done.
+        behind = (level + credit for level, credit in zip(self.levels, self.credits, strict=True))
+        self.end = max(self.now, *behind)
         for visit in (self.outside, *self.visits):
             self.busy = [a + b for a, b in zip(self.busy, visit.busy, strict=True)]
         self.busy[SCALAR] += self.core.count * self._issue

@@ -32,6 +32,8 @@ class Tiling:
     """Operands that must not be loaded outside a loop: memory would overflow."""
     copies: Pairs = ()
     """Copies of buffers, by label; the others get what there is room for."""
+    drained: frozenset[str] = frozenset()
+    """Loops whose iterations load nothing before the one before has stored its results."""
 
     def nest(self, result: str, default: Pairs) -> Pairs:
         """The loops around a product."""
@@ -46,7 +48,7 @@ def parse_tiling(text: str) -> Tiling:
     """A tiling written as clauses.
 
     `block m=128 n=256; nest acc k=512 k=64; load a acc_k512; chunk 0 m=64; copies a_l1=1`, and
-    `inner n=64`, `sequential 128`, `stage 1`, `pin x0 block`. Raises InputError naming the clause.
+    `inner n=64`, `sequential 128`, `stage 1`, `pin x0 block`, `drain block`. Raises InputError naming the clause.
     """
     found: dict[str, Any] = {"block": ()}
     for clause in filter(None, (c.strip() for c in text.split(";"))):
@@ -123,6 +125,7 @@ _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "stage": ("final_stage", lambda words: (0, 1)[int(words[0])]),
     "pin": ("pinned", lambda words: frozenset({_two(words)})),
     "copies": ("copies", _pairs),
+    "drain": ("drained", lambda words: frozenset({words[0]})),
 }
 _EXAMPLES = {
     "block": "block m=128 n=256",
@@ -134,4 +137,5 @@ _EXAMPLES = {
     "stage": "stage 1",
     "pin": "pin x0 block",
     "copies": "copies a_l1=1",
+    "drain": "drain block",
 }
