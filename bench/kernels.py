@@ -51,8 +51,6 @@ class Kernel:
     machine: str = "compiled"
     stream: tuple[str, ...] = ()
     """Inputs that go past the second-level cache."""
-    overlap: bool = True
-    """Whether matrix and vector work on different tiles at once."""
     conflict: bool = False
     """Whether cores read the same operands in the same order, unstaggered."""
     due: str = ""
@@ -89,7 +87,7 @@ def prepare(row: Row, table: Table) -> Prepared:
     if launch not in table["launch_us"]:
         raise NotEmitted(f"nothing says what launching means for source '{launch}'")
     kernel = FAMILIES[family](row, table)
-    options = Options(target=chip, cores=_cores(row, chip), pipeline=kernel.overlap)
+    options = Options(target=chip, cores=_cores(row, chip))
     compilation = _begun(kernel.model, options)
     compilation.lower_to(Level.FUSED)
     if kernel.tiling:
@@ -161,10 +159,11 @@ def _matmul(row: Row, table: Table) -> Kernel:
         raise NotEmitted("what the vector epilogue of the row computes is not known")
     use = _use(row, table, "gemm" if row["kernel"].startswith("gemm") else "matmul")
     net = Net()
-    out = net("MatMul", "a", net("Transpose", "b", perm=[1, 0]))
+    by_rows = use.get("b_by_rows", False)
+    out = net("MatMul", "a", "b" if by_rows else net("Transpose", "b", perm=[1, 0]))
     if "fp32" in row["dtype"] or "fp32" in row["kernel"]:
         out = net("Cast", out, to=F32)
-    model = _model(net, {"a": (m, k), "b": (n, k)}, out, F16)
+    model = _model(net, {"a": (m, k), "b": (k, n) if by_rows else (n, k)}, out, F16)
     words = row["config"]
     return Kernel(
         model,
@@ -207,8 +206,9 @@ def _product_tiling(
     clauses = [f"block m={block[0]} n={block[1]}", inner, f"nest acc {nest}" if nest else ""]
     clauses += [f"load {x} acc_k{bk * c}" for x, c in counts.items() if bk * c < k]
     clauses.append(f"copies a_l1={use['copies']} b_l1={use['copies']}")
-    if use.get("drain"):
-        clauses.append("drain block")
+    clauses += [f"pin {x} block" for x, c in counts.items() if bk * c >= k]
+    if order := use.get("order"):
+        clauses.append(f"order {order.replace('BASE', f'acc_k{bk}')}")
     return "; ".join(filter(None, clauses))
 
 
@@ -218,7 +218,10 @@ def _quantised(row: Row, table: Table) -> Kernel:
     text = (FOLDER / "quantised_matmul.mlir").read_text("utf-8")
     for letter, extent in zip("MNK", _numbers(row), strict=True):
         text = re.sub(rf"(?<=[<x ]){letter}(?=[x>])", str(extent), text)
-    return Kernel(text, machine="one_vector_unit", overlap=False)
+    # One workspace: the next block is handed over once this one is stored.
+    tiling = "block m=128 n=256; nest acc k=512 k=128; load a acc_k512; load b acc_k512"
+    order = "chunk 0 m=32; order block mte3 fix"
+    return Kernel(text, f"{tiling}; {order}", machine="one_vector_unit")
 
 
 def _add(row: Row, table: Table) -> Kernel:
@@ -252,32 +255,29 @@ def _copied_tile(row: Row) -> tuple[int, int]:
 
 
 def _to_ub(row: Row, table: Table) -> Kernel:
-    """The maximum down a tile's columns: one load brings the tile, what is stored is small."""
+    """The maximum of each piece of a row: tiles are loaded as measured, what is stored is small.
+
+    The last columns are left out, so that tiles are strided, and rows added: the bytes are the same.
+    """
     height, width = _numbers(row)
     rows, columns = _copied_tile(row)
-    net = Net()
-    x = net("Reshape", "x", np.array([1, height // rows, rows, width]))
+    pieces = (width - 1) // columns
     times = re.search(r"x(\d+)", row["kernel"])
     repeats = int(times[1]) if times else 1
-    if repeats > 1:
-        x = net("Expand", x, np.array([repeats, height // rows, rows, width]))
-    out = net("ReduceMax", x, np.array([2]), keepdims=0)
+    height = -(-height * width // (pieces * columns) // rows) * rows
+    shapes = {"REPEATS": repeats, "HEIGHT": height, "WIDTH": width, "PIECES": pieces}
+    text = (FOLDER / "maximum_of_pieces.mlir").read_text("utf-8")
+    for word, extent in {**shapes, "COLUMNS": columns}.items():
+        text = text.replace(word, str(extent))
     small = rows * columns * 2 < 65536
-    tiles = targets.load().vector_units if small else 1
-    names = ("d0", "d1", "d3") if repeats > 1 else ("d1", "", "d3")
-    return Kernel(
-        _model(net, {"x": (height, width)}, out, F16), _reduction_tiling(names, tiles, columns, row)
-    )
-
-
-def _reduction_tiling(names: tuple[str, ...], tiles: int, columns: int, row: Row) -> str:
-    first, second, last = names
-    if not second:
-        return f"block {first}={tiles} {last}={columns}; copies x0_ub=2"
-    block = f"{second}={tiles} {last}={columns}; copies x0_ub=2"
+    tile = rows * (targets.load().vector_units if small else 1)
+    block = f"d1={tile} d2=1"
+    clauses = [f"block {block}", f"copies x0_ub={4 if small else 2}"]
     if "no L2 reuse" in row["kernel"]:
-        return f"block {first}=1 {block}"
-    return f"block {block}; inner {first}=1; pin x0 inner_{first}"
+        clauses[0] = f"block d0=1 {block}"
+    elif repeats > 1:
+        clauses += ["inner d0=1", "pin x0 inner_d0"]
+    return Kernel(text, "; ".join(clauses))
 
 
 def _to_l1(row: Row, table: Table) -> Kernel:
@@ -288,7 +288,7 @@ def _to_l1(row: Row, table: Table) -> Kernel:
     out = net("MatMul", "a", net("Transpose", "b", perm=[1, 0]))
     return Kernel(
         _model(net, {"a": (height, width), "b": (1, width)}, out, F16),
-        f"block m={rows} n=1; nest acc k={columns}; load a acc_k{columns}; copies a_l1=2",
+        f"block m={rows} n=1; nest acc k={columns}; load a acc_k{columns}; copies a_l1=4",
     )
 
 

@@ -1,4 +1,4 @@
-// Integer product, scales by column and by row, GELU, stored as f16: `fused` level, for fidelity.py.
+// Integer product, scales by column and by row, GELU, stored as f16: `fused` level, for kernels.py.
 builtin.module {
   func.func @main(%a: tensor<MxKxi8>, %b: tensor<NxKxi8>, %s: tensor<Nxf32>, %t: tensor<Mx1xf32>) -> tensor<MxNxf16> attributes {input_names = ["a", "b", "s", "t"], output_names = ["y"]} {
     %0 = fused.view %b <0> strides <1, K> : tensor<NxKxi8> -> tensor<KxNxi8>
