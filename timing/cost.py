@@ -47,8 +47,13 @@ class CostModel:
         self._peaks = {
             name: target.per_cycle(limit.peak_bytes_per_second)
             for name, limit in target.limits.items()
+            if limit.peak_bytes_per_second
         }
-        self.limits = tuple(target.limits)
+        # A resource with a peak rate counts twice: on average, and as fast as it can go at all.
+        self._sustained = {name: place for place, name in enumerate(target.limits)}
+        self._peaking = {name: len(target.limits) + i for i, name in enumerate(self._peaks)}
+        self.credits = (*(x.credit_cycles for x in target.limits.values()), *(0 for _ in self._peaks))
+        """By resource: the cycles of work that it lets pass in a burst."""
 
     def of(self, inst: Inst, args: tuple[Value, ...], sharers: int) -> Cost:
         """The cost of an instruction with operands `args` while `sharers` cores use the memory.
@@ -83,32 +88,31 @@ class CostModel:
 
     def _at_peak(self, rate: Rate, work: Work, sharers: int) -> float:
         """Cycles that a resource needs for a core's share even in a burst."""
-        return max(
-            (
-                self._taken(name, work) * sharers / peak
-                for name in rate.limits
-                if not self._posted(name, rate) and (peak := self._peaks[name])
-            ),
-            default=0.0,
-        )
-
-    def _taken(self, name: str, work: Work) -> int:
-        return work.hbm if name == HBM else work.bytes
-
-    def _posted(self, name: str, rate: Rate) -> bool:
-        """Only device memory takes bytes later: the cache in front of it does not."""
-        return rate.posted and name == HBM
+        waited = (n for n in rate.limits if n in self._peaks and not _posted(n, rate))
+        return max((_taken(n, work) * sharers / self._peaks[n] for n in waited), default=0.0)
 
     def _charges(self, rate: Rate, work: Work, sharers: int) -> list[Charge]:
         charges = []
         for name in rate.limits:
-            taken = self._taken(name, work)
-            if taken:
-                cycles = _up(taken * sharers / self._rates[name])
-                credit = self._target.limits[name].credit_cycles
-                posted = self._posted(name, rate)
-                charges.append(Charge(self.limits.index(name), cycles, credit, posted))
+            if not (taken := _taken(name, work) * sharers):
+                continue
+            cycles = _up(taken / self._rates[name])
+            place = self._sustained[name]
+            charges.append(Charge(place, cycles, self.credits[place], _posted(name, rate)))
+            if name in self._peaks:
+                # Bursts of several units add up: that delays none of them, but the program's end.
+                cycles = _up(taken / self._peaks[name])
+                charges.append(Charge(self._peaking[name], cycles, 0, True))
         return charges
+
+
+def _taken(limit: str, work: Work) -> int:
+    return work.hbm if limit == HBM else work.bytes
+
+
+def _posted(limit: str, rate: Rate) -> bool:
+    """Only device memory takes bytes later: the cache in front of it does not."""
+    return rate.posted and limit == HBM
 
 
 def _mix(hit: float, miss: float | None, share: float) -> float:

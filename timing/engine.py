@@ -138,8 +138,8 @@ class Clock(Listener):
         self.done = [self.now] * len(QUEUES)
         self.idle = [False] * len(QUEUES)
         self.rings: list[deque[int]] = [deque() for _ in QUEUES]
-        self.credits = [target.limits[n].credit_cycles for n in model.limits]
-        self.levels = [self.now - target.limits[n].credit_cycles for n in model.limits]
+        self.credits = model.credits
+        self.levels = [self.now - credit for credit in self.credits]
         self.flags: dict[Flag, int] = {}
         self._reached: dict[int, int] = {}
         self.busy = [0] * len(QUEUES)
@@ -256,10 +256,9 @@ class Clock(Listener):
 
     def halt(self) -> None:
         self.drain()
-        # What was taken ahead of the sustained rate has to be made up for before the program
-        # counts as done.
-        behind = (level + credit for level, credit in zip(self.levels, self.credits, strict=True))
-        self.end = max(self.now, *behind)
+        # What was written to the memory's account has to get there before the program counts
+        # as done; the credit is what the cache still holds.
+        self.end = max(self.now, *self.levels)
         for visit in (self.outside, *self.visits):
             self.busy = [a + b for a, b in zip(self.busy, visit.busy, strict=True)]
         self.busy[SCALAR] += self.core.count * self._issue
