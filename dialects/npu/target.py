@@ -94,13 +94,17 @@ def load(name: str = DEFAULT) -> Target:
 
     Raises InputError that names the key at fault.
     """
-    return _build(_read(_path(name), frozenset()), name)
+    return _build(_tables(name), name)
 
 
 def varied(name: str, changes: Mapping[str, Any]) -> Target:
     """The machine `name` with the tables of `changes` laid over its own, as a file would."""
-    tables = overlay(_read(_path(name), frozenset()), dict(changes))
-    return _build(tables, f"{name}, varied")
+    return _build(overlay(_tables(name), dict(changes)), f"{name}, varied")
+
+
+@cache
+def _tables(name: str) -> dict[str, Any]:
+    return _read(_path(name), frozenset())
 
 
 def _path(name: str) -> Path:
