@@ -118,6 +118,8 @@ class _Builder:
         }
         if cores:
             properties["cores"] = UnitAttr()
+        if orders := [f"{first} {then}" for at, first, then in self.tiling.orders if at == label]:
+            properties["orders"] = strings(orders)
         loop = ForOp.create(properties=properties, regions=[Region(Block())])
         self.put(scope, loop, stage)
         return scope.enter(loop)
