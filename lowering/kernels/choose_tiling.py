@@ -262,8 +262,9 @@ def _bound(
 
 def _attention(d: Description, target: Target) -> Iterator[Tiling]:
     """Query and key tiles from large to small, as far as the small memories hold them."""
-    outer = tuple(x for x in d.dims_with(DimKind.PARALLEL) if x != "q")
-    rows, keys = d.extents["q"], d.extents["kv"]
+    # Heads that share their keys may have become one dimension with the queries.
+    *outer, queries = d.dims_with(DimKind.PARALLEL)
+    rows, keys = d.extents[queries], d.extents["kv"]
     blocks = prod(d.extents[x] for x in outer)
     numbers = range(sum(isinstance(s, Vector) for s in d.statements))
     sizes = (128, 96, 64, 48, 32, 16, 8, 4)
@@ -274,9 +275,9 @@ def _attention(d: Description, target: Target) -> Iterator[Tiling]:
         tile = min(q, rows)
         piece = max(1, -(-tile // parts))
         yield Tiling(
-            (*((x, 1) for x in outer), ("q", tile)),
+            (*((x, 1) for x in outer), (queries, tile)),
             sequential=min(kv, keys),
-            chunks=tuple((i, ("q", piece)) for i in numbers) if parts > 1 else (),
+            chunks=tuple((i, (queries, piece)) for i in numbers) if parts > 1 else (),
         )
 
 
