@@ -98,7 +98,9 @@ def _tensor(path: Path) -> Any:
 def is_core(case: Case) -> bool:
     """Tensors of numbers only, nothing random, operators of ONNX itself only."""
     nodes = list(_nodes(case.model.graph))
-    if any(n.domain not in ("", "ai.onnx") or n.op_type in RANDOM or OTHER(n.op_type) for n in nodes):
+    if any(
+        n.domain not in ("", "ai.onnx") or n.op_type in RANDOM or OTHER(n.op_type) for n in nodes
+    ):
         return False
     types = [v.type for v in (*case.model.graph.input, *case.model.graph.output)]
     return all(t.HasField("tensor_type") for t in types) and _elements(case) <= NUMBERS

@@ -99,9 +99,7 @@ def run_case(name: str) -> Outcome:
     finally:
         signal.alarm(0)
     seconds = time.perf_counter() - started
-    return Outcome(
-        name, case.operators, is_core(case), is_headline(case), reason, ai_cpu, seconds
-    )
+    return Outcome(name, case.operators, is_core(case), is_headline(case), reason, ai_cpu, seconds)
 
 
 def _too_long(number: int, frame: FrameType | None) -> None:

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import Array, constant_of, shape_of
+from ge.dialects.graph.ops.attention import AttentionOp
 from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
 from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
 from ge.dialects.graph.ops.index import GatherOp
@@ -43,6 +44,7 @@ from ge.dialects.graph.ops.norm import (
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
 from ge.dialects.graph.ops.window import Window
+from ge.lowering.decompose_attention import attention
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -310,4 +312,5 @@ RULES: Rules = {
     GroupNormalizationOp: [_group_norm],
     InstanceNormalizationOp: [_instance_norm],
     ConvTransposeOp: [_conv_transpose],
+    AttentionOp: [attention],
 }

@@ -50,6 +50,10 @@ PASSES = {
         "ge.lowering.merge_duplicates:MergeDuplicatesPass",
         "Compute once what two operations compute alike.",
     ),
+    "narrow-integers": Pass(
+        "ge.lowering.narrow_integers:NarrowIntegersPass",
+        "Compute 64-bit integers in 32 bits, the signature left as it is.",
+    ),
     "set-precision": Pass(
         "ge.lowering.set_precision:SetPrecisionPass",
         "Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).",
@@ -144,6 +148,8 @@ class Options:
     memory_reuse: bool = True
     pipeline: bool = True
     native: bool = True
+    narrow: bool = False
+    """64-bit integers in 32 bits."""
 
     def eager(self) -> Options:
         """All four switches off: one launch an operator, as a framework runs it."""
@@ -189,7 +195,8 @@ def scheduling(options: Options) -> list[ModulePass]:
 
 def simplification(options: Options) -> list[ModulePass]:
     """What every model goes through first: raised, folded, and in the types it is computed in."""
-    first = [make_pass(name) for name in PIPELINES["simplify-graph"]]
+    narrow = ("narrow-integers", "dce") if options.narrow else ()
+    first = [make_pass(name) for name in (*narrow, *PIPELINES["simplify-graph"])]
     if options.precision == "origin":
         return first
     return [*first, make_pass("set-precision", mode=options.precision)]

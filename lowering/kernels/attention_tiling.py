@@ -28,7 +28,7 @@ BLOCK_CYCLES = 2500
 def attention_tilings(d: Description, target: Target) -> Iterator[Tiling]:
     """Tilings to try, best first."""
     costs = _Costs(d, target)
-    outer = tuple(x for x in d.dims_with(DimKind.PARALLEL) if x != "q")
+    *outer, queries = d.dims_with(DimKind.PARALLEL)
     numbers = range(sum(isinstance(s, Vector) for s in d.statements))
     found = [
         (costs.cycles(q, kv, parts), -kv, parts, q)
@@ -37,9 +37,9 @@ def attention_tilings(d: Description, target: Target) -> Iterator[Tiling]:
     ]
     for _, key, parts, q in sorted(found):
         yield Tiling(
-            (*((x, 1) for x in outer), ("q", q)),
+            (*((x, 1) for x in outer), (queries, q)),
             sequential=-key,
-            chunks=tuple((i, ("q", ceil(q / parts))) for i in numbers) if parts > 1 else (),
+            chunks=tuple((i, (queries, ceil(q / parts))) for i in numbers) if parts > 1 else (),
         )
 
 
@@ -51,14 +51,19 @@ class _Costs:
     target: Target
 
     @property
+    def queries(self) -> str:
+        """The dimension of the queries; heads that share their keys may be part of it."""
+        return self.d.dims_with(DimKind.PARALLEL)[-1]
+
+    @property
     def heads(self) -> int:
         """Independent attentions: everything parallel but the queries."""
         parallel = self.d.dims_with(DimKind.PARALLEL)
-        return prod(self.d.extents[x] for x in parallel if x != "q")
+        return prod(self.d.extents[x] for x in parallel if x != self.queries)
 
     def rows(self) -> list[int]:
         """Sizes of query tiles: as few as cut the rows into so many equal ones."""
-        rows = self.d.extents["q"]
+        rows = self.d.extents[self.queries]
         fewest = ceil(rows / MOST_ROWS)
         return sorted({ceil(rows / n) for n in range(fewest, 4 * fewest + 9) if n <= rows})
 
@@ -79,14 +84,14 @@ class _Costs:
     def vector_bytes(self, q: int, kv: int, parts: int, copies: int) -> int:
         """The vector unit's tiles, those that others fill or empty in so many copies."""
         wide, bytes_ = self.d.extents["e"], self.d.operands[0].dtype.bytes
-        masks = [o for o in self.d.operands if "kv" in o.dims and "q" in o.dims]
+        masks = [o for o in self.d.operands if "kv" in o.dims and self.queries in o.dims]
         temporary = 2 * kv * 4 + wide * 4 + sum(kv * 4 for o in masks if o.dtype.bytes != 4)
         handed = kv * (4 + bytes_) + sum(kv * o.dtype.bytes for o in masks)
         return q * wide * 4 + ceil(q / parts) * (temporary + copies * handed)
 
     def cycles(self, q: int, kv: int, parts: int) -> float:
         """Of the busiest core: its blocks, each with all tiles of keys."""
-        blocks = self.heads * ceil(self.d.extents["q"] / q)
+        blocks = self.heads * ceil(self.d.extents[self.queries] / q)
         waves = ceil(blocks / self.target.cores)
         tiles = ceil(self.d.extents["kv"] / kv)
         return waves * (tiles * self.tile(q, kv, parts) + BLOCK_CYCLES)
@@ -94,7 +99,7 @@ class _Costs:
     def tile(self, q: int, kv: int, parts: int) -> float:
         """One tile of keys: the busiest unit, or one after the other if a queue is too short."""
         body = [s for s in self.d.body if isinstance(s, Vector)]
-        sizes = {**self.d.extents, "q": q, "kv": kv}
+        sizes = {**self.d.extents, self.queries: q, "kv": kv}
         vector = VectorCost(self.d, self.target).cycles(body, sizes)
         out = q * (kv + self.d.extents["e"]) * 4
         drained = out / self.target.rate("l0c_ub", "").bytes_per_cycle + 70 * parts

@@ -86,7 +86,9 @@ def _load(
         out[window] = m.read(src, inside, strides, dt)
 
 
-@instr(0x40, Unit.MTE2, rate="gm_l1", work=_fetch_fractals, hardware="DataCopy GM->L1, ND->NZ by rows")
+@instr(
+    0x40, Unit.MTE2, rate="gm_l1", work=_fetch_fractals, hardware="DataCopy GM->L1, ND->NZ by rows"
+)
 def ld__l1(
     m: State,
     dst: L1,
