@@ -396,5 +396,7 @@ def _xor(w: VectorWriter, a: Tile, b: Tile) -> Arg:
 
 
 @vector(binary.WhereOp)
-def _where(w: VectorWriter, condition: Tile, x: Arg, y: Arg) -> Arg:
+def _where(w: VectorWriter, condition: Arg, x: Arg, y: Arg) -> Arg:
+    if not isinstance(condition, Tile):
+        return x if condition else y
     return w.select(condition, x, y)
