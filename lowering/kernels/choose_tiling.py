@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
@@ -106,7 +106,20 @@ def _product_of(d: Description) -> _Product:
     return _Product(statement, left, right, both, rows, columns)
 
 
+def shortest(d: Description, target: Target) -> float:
+    """Cycles that a product takes at least, under the best of its tilings."""
+    moved = sum(o.bytes for o in (*d.operands, *d.results))
+    busiest = min((cycles for cycles, _, _ in _ranked(d, target)), default=inf)
+    return max(busiest, moved / target.bytes_per_cycle("hbm"))
+
+
 def _products(d: Description, target: Target) -> Iterator[Tiling]:
+    for _, _, tiling in _ranked(d, target):
+        yield tiling
+
+
+def _ranked(d: Description, target: Target) -> list[tuple[float, int, Tiling]]:
+    """Tilings of a product with their bounds, the best one first."""
     p = _product_of(d)
     ranked: list[tuple[float, int, Tiling]] = []
     for rows, columns in product(_tiles(d, p.rows), _tiles(d, p.columns)):
@@ -117,8 +130,7 @@ def _products(d: Description, target: Target) -> Iterator[Tiling]:
                 ranked.append((choice[0], len(ranked), choice[1]))
                 break
     ranked.sort(key=lambda r: r[:2])
-    for _, _, tiling in ranked:
-        yield tiling
+    return ranked
 
 
 def _tiles(d: Description, dims: tuple[str, ...]) -> list[Pairs]:
