@@ -144,9 +144,9 @@ def _numbers(row: Row) -> tuple[int, ...]:
 
 
 def _use(row: Row, table: Table, family: str) -> dict[str, Any]:
-    """What the first entry says whose words all stand in the row's config."""
+    """What the first entry says whose words all stand in the row's config or source."""
     for entry in table[family]:
-        if all(word in row["config"] for word in entry["words"]):
+        if all(word in f"{row['config']} {row['source']}" for word in entry["words"]):
             return dict(entry["use"])
     raise NotEmitted(f"no entry of '{family}' matches config '{row['config']}'")
 
@@ -213,15 +213,17 @@ def _product_tiling(
 
 
 def _quantised(row: Row, table: Table) -> Kernel:
-    if "CV serial 1:1" not in row["config"] or row["dtype"] != "int8":
+    serial = re.search(r"CV serial 1:(\d)", row["config"])
+    if not serial or row["dtype"] != "int8":
         raise NotEmitted("cube and vector work that overlaps is due with the scheduling work")
     text = (FOLDER / "quantised_matmul.mlir").read_text("utf-8")
     for letter, extent in zip("MNK", _numbers(row), strict=True):
         text = re.sub(rf"(?<=[<x ]){letter}(?=[x>])", str(extent), text)
     # One workspace: the next block is handed over once this one is stored.
     tiling = "block m=128 n=256; nest acc k=512 k=128; load a acc_k512; load b acc_k512"
-    order = "chunk 0 m=32; order block mte3 fix"
-    return Kernel(text, f"{tiling}; {order}", machine="one_vector_unit")
+    order = f"chunk 0 m={32 * int(serial[1])}; order block mte3 fix"
+    machine = "one_vector_unit" if serial[1] == "1" else "compiled"
+    return Kernel(text, f"{tiling}; {order}", machine=machine)
 
 
 def _add(row: Row, table: Table) -> Kernel:
