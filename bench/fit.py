@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -65,10 +64,13 @@ def tables() -> dict[str, Any]:
 
 def parameters() -> list[Parameter]:
     """What is searched."""
-    return [
-        Parameter(p["name"], tuple(p["keys"]), *p["range"], p["digits"], p["why"])
-        for p in tables()["searched"]
-    ]
+    found = []
+    for row in tables()["searched"]:
+        low, high = row["range"]
+        found.append(
+            Parameter(row["name"], tuple(row["keys"]), low, high, row["digits"], row["why"])
+        )
+    return found
 
 
 def look_up(key: str) -> Any:
@@ -199,7 +201,9 @@ def left_out(
         values = descend(search, order, frozenset(members))
         for name in members:
             found[name] = search.errors(values)[name]
-        print(f"  without {group}: " + ", ".join(f"{n} {found[n]:.1f} %" for n in members), flush=True)
+        print(
+            f"  without {group}: " + ", ".join(f"{n} {found[n]:.1f} %" for n in members), flush=True
+        )
     return found
 
 
@@ -222,9 +226,7 @@ def write(searched: Sequence[Parameter], values: Values) -> None:
     for parameter, value in zip(searched, values, strict=True):
         for key in parameter.keys:
             inside = key.startswith(BENCH)
-            path = (
-                FOLDER / "configs.toml" if inside else targets.FOLDER / f"{targets.DEFAULT}.toml"
-            )
+            path = FOLDER / "configs.toml" if inside else targets.FOLDER / f"{targets.DEFAULT}.toml"
             path.write_text(
                 replaced(path.read_text("utf-8"), key.removeprefix(BENCH), _number(value)), "utf-8"
             )
@@ -299,9 +301,7 @@ def _family(prepared: Prepared) -> str:
     return f"{word} of {prepared.launch}"
 
 
-def grouped(
-    rows: Iterable[Prepared], key: Callable[[Prepared], str]
-) -> dict[str, list[str]]:
+def grouped(rows: Iterable[Prepared], key: Callable[[Prepared], str]) -> dict[str, list[str]]:
     """The rows' ids by group."""
     groups: dict[str, list[str]] = {}
     for prepared in rows:

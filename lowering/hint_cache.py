@@ -109,7 +109,9 @@ def _set(
     homes = {op: scope for scope in scopes(root(kernel)) for op in scope.block.ops}
     loads = [m for m in moves if m.source is arg]
     loaded = sum(_loaded(m, homes[m.target.owner], cores) for m in loads)
-    fetched = max((refetched(kernel, m, homes[m.target.owner], cores, room) for m in loads), default=1)
+    fetched = max(
+        (refetched(kernel, m, homes[m.target.owner], cores, room) for m in loads), default=1
+    )
     type_ = arg.type
     assert isinstance(type_, HbmType)
     distinct = prod(n for n, s in zip(type_.shape, type_.strides, strict=True) if s)

@@ -146,7 +146,6 @@ class Stats:
             "roofline": self._roofline_json(self.tallies) if timed else None,
         }
 
-
     def _roofline_json(self, tallies: Sequence[int]) -> dict[str, Any]:
         bound, cycles = self.roofline(tallies)
         return {"bound": bound, "cycles": round(cycles)}

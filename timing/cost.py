@@ -36,7 +36,6 @@ class Tally(IntEnum):
 _WORKING: dict[Unit | str, Tally] = {Unit.M: Tally.MATRIX, Unit.V: Tally.VECTOR}
 
 
-
 class Charge(NamedTuple):
     """What an instruction takes from a shared resource."""
 
@@ -71,7 +70,10 @@ class CostModel:
         # A resource with a peak rate counts twice: on average, and as fast as it can go at all.
         self._sustained = {name: place for place, name in enumerate(target.limits)}
         self._peaking = {name: len(target.limits) + i for i, name in enumerate(self._peaks)}
-        self.credits = (*(x.credit_cycles for x in target.limits.values()), *(0 for _ in self._peaks))
+        self.credits = (
+            *(x.credit_cycles for x in target.limits.values()),
+            *(0 for _ in self._peaks),
+        )
         """By resource: the cycles of work that it lets pass in a burst."""
 
     def of(self, inst: Inst, args: tuple[Value, ...], sharers: int) -> Cost:
