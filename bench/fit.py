@@ -64,10 +64,13 @@ def tables() -> dict[str, Any]:
 
 def parameters() -> list[Parameter]:
     """What is searched."""
-    return [
-        Parameter(p["name"], tuple(p["keys"]), *p["range"], p["digits"], p["why"])
-        for p in tables()["searched"]
-    ]
+    found = []
+    for row in tables()["searched"]:
+        low, high = row["range"]
+        found.append(
+            Parameter(row["name"], tuple(row["keys"]), low, high, row["digits"], row["why"])
+        )
+    return found
 
 
 def look_up(key: str) -> Any:
