@@ -213,10 +213,28 @@ def _weighted(here: Here, x: SSAValue, axis: int, weights: Array) -> SSAValue:
 def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
     """Running sum -> a product with a triangle of ones"""
     if not _dtype(op.x).is_float:
-        return None
+        return _doubling_sum(here, op)
     axis = op.attrs["axis"] % len(shape_of(op.x))
     ones = np.tril(np.ones((shape_of(op.x)[axis],) * 2), -1 if op.attrs["exclusive"] else 0)
     return _weighted(here, op.x, axis, ones.T if op.attrs["reverse"] else ones)
+
+
+def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue | None:
+    """Running sum of integers -> sums over 2, 4, 8 ... elements, each of two shorter ones"""
+    attrs = op.attrs
+    if attrs["reverse"] or attrs["exclusive"]:
+        return None
+    shape = shape_of(op.x)
+    rank, axis = len(shape), attrs["axis"] % len(shape)
+    value: SSAValue = op.x
+    step = 1
+    while step < shape[axis]:
+        ends = {"starts": (0,), "ends": (shape[axis] - step,), "axes": (axis,), "steps": (1,)}
+        pads = tuple(step if i == axis else 0 for i in range(2 * rank))
+        moved = here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
+        value = here.make(AddOp, value, moved)
+        step *= 2
+    return value
 
 
 def _trilu(here: Here, op: TriluOp) -> SSAValue:
