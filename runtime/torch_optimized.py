@@ -33,6 +33,22 @@ def optimized(module: nn.Module, model: Any) -> nn.Module:
     return module_made
 
 
+def move_to_device(module: nn.Module) -> nn.Module:
+    """The module itself, its forward pass run on the device from now on."""
+    if device_model(module) is None:
+        from dataclasses import replace
+
+        from ge.runtime.driver import checked
+        from ge.runtime.engine import OptimizeConfig
+
+        plain: Any = object.__new__(type(module))
+        object.__setattr__(plain, "__dict__", vars(module))
+        options = replace(checked(OptimizeConfig().options()), narrow=True)
+        made = optimized(plain, TorchModel(plain, options))
+        object.__setattr__(module, "__class__", type(made))
+    return module
+
+
 def device_model(module: nn.Module) -> TorchModel | None:
     """What runs an optimised module."""
     return getattr(type(module), MODEL, None)
