@@ -8,7 +8,7 @@ ready := $(VENV)/ready
 ready_torch := $(VENV)/ready-torch
 needs := $(ready) $(if $(TORCH),$(ready_torch))
 
-.PHONY: help run test check docs clean
+.PHONY: help run test check docs conformance clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test TORCH=1   the same, with torch and the tests that need it"
 	@echo "make check          format, lint, types, fresh docs, sizes, direction of imports"
 	@echo "make docs           write the pages that are made from tables"
+	@echo "make conformance    run the backend suite of onnx, write docs/conformance.md"
 	@echo "make clean          remove .venv and caches"
 
 run: $(ready)
@@ -37,6 +38,9 @@ check: $(ready)
 
 docs: $(ready)
 	@$(BIN)/python docs/generate.py
+
+conformance: $(ready)
+	@$(BIN)/python -m bench.conformance -v $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info

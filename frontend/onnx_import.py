@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.graph import OPS
-from ge.dialects.graph.base import GraphOp, tensor
+from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
 from ge.frontend import onnx_windows as onnx_windows  # registers its adapters
@@ -26,6 +27,18 @@ from ge.frontend.onnx_versions import ADAPTERS
 
 MAX_DEPTH = 16
 """Function bodies may use operators that have function bodies, but not for ever."""
+
+
+DECIDING_MOST = 64
+"""Elements of an input that may decide a shape."""
+
+
+class NeedsValues(UnsupportedError):
+    """A model whose shapes depend on the values of these inputs."""
+
+    def __init__(self, why: UnsupportedError, names: Sequence[str]) -> None:
+        super().__init__(why.message, why.where, why.detail)
+        self.names = sorted(names)
 
 
 def import_onnx(
@@ -56,6 +69,8 @@ class _Import:
         self.values: dict[ir.Value, Value] = {}
         self.unknown: set[ir.Value] = set()
         self.refused: dict[tuple[str, str, str, int, str], list[str]] = {}
+        self.deciding: set[SSAValue] = set()
+        """Arguments whose values would have to be known."""
         self.block = Block()
         self.builder = Builder(self.block)
         self.inputs = self._arguments(shapes, values)
@@ -63,6 +78,9 @@ class _Import:
     def module(self) -> ModuleOp:
         graph = self.model.graph
         self._nodes(graph, dict(self.model.opset_imports), 0, "")
+        if self.deciding:
+            names = {a: n for a, n in zip(self.block.args, self.inputs, strict=True)}
+            raise NeedsValues(self._unsupported(), [names[a] for a in self.deciding])
         if self.refused:
             raise self._unsupported()
         outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
@@ -131,6 +149,8 @@ class _Import:
 
     def _refuse(self, node: ir.Node, opsets: dict[str, int], why: Refused) -> None:
         self.unknown.update(node.outputs)
+        if why.unknown is not None:
+            self.deciding |= _arguments_behind(why.unknown)
         version = opsets.get(node.domain, 0)
         key = (node.op_type, node.domain, why.reason, version, why.nearest)
         self.refused.setdefault(key, []).append(self.builder.source)
@@ -219,6 +239,21 @@ class _Import:
             line += f": {reason}" if reason else ": no such operator here"
             lines.append(line + (f"; works: {nearest}" if nearest else ""))
         return UnsupportedError(message, self.where, "\n".join(lines))
+
+
+def _arguments_behind(value: SSAValue) -> set[SSAValue]:
+    """The arguments that a value is computed from; none if one of them is large."""
+    found: set[SSAValue] = set()
+    seen, rest = {value}, [value]
+    while rest:
+        owner = rest[-1].owner
+        last = rest.pop()
+        if isinstance(owner, Block):
+            found.add(last)
+            continue
+        rest += [v for v in owner.operands if v not in seen]
+        seen |= set(owner.operands)
+    return found if all(prod(shape_of(v)) <= DECIDING_MOST for v in found) else set()
 
 
 def _attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:

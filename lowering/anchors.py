@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from xdsl.dialects.builtin import Float64Type, FloatAttr, IntegerAttr, StringAttr, i64
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ge.dialects import dtypes
-from ge.dialects.attributes import IntsAttr
+from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.fused.ops import (
     ConcatOp,
@@ -19,6 +19,7 @@ from ge.dialects.fused.ops import (
     ElementwiseOp,
     FusedOp,
     GatherOp,
+    HostOp,
     MatMulOp,
     PadOp,
     PoolOp,
@@ -46,6 +47,10 @@ class Maker(Protocol):
 
     def operand(self, value: SSAValue, shape: Shape | None = None) -> SSAValue:
         """The value as a kernel's operand, under another shape if one is given."""
+        ...
+
+    def in_order(self, value: SSAValue) -> SSAValue:
+        """The value as an operand whose elements follow each other in memory."""
         ...
 
     def transposed(self, value: SSAValue) -> SSAValue:
@@ -119,6 +124,21 @@ def single(kind: type[FusedOp], maker: Maker, op: GraphOp, sources: tuple[str, .
     block = body.end(inner.results[0])
     ins = [maker.operand(v) for v in tensors]
     return kind.of(op.ONNX, sources, ins, op.results[0].type, block)
+
+
+def host(maker: Maker, op: GraphOp, sources: tuple[str, ...]) -> HostOp:
+    """An operator that the AI CPU computes, with its operands in order."""
+    tensors = list(dict.fromkeys(op.operands))
+    block = Block(arg_types=[v.type for v in tensors])
+    inner = op.clone(dict(zip(tensors, block.args, strict=True)))
+    inner.attributes.clear()
+    block.add_ops([inner, YieldOp(operands=[inner.results])])
+    return HostOp.create(
+        operands=[maker.in_order(v) for v in tensors],
+        properties={"kind": StringAttr(op.ONNX), "sources": strings(sources)},
+        result_types=list(op.result_types),
+        regions=[Region(block)],
+    )
 
 
 def elementwise(maker: Maker, op: GraphOp, sources: tuple[str, ...]) -> FusedOp:

@@ -118,6 +118,8 @@ class _Builder:
         }
         if cores:
             properties["cores"] = UnitAttr()
+        if orders := [f"{first} {then}" for at, first, then in self.tiling.orders if at == label]:
+            properties["orders"] = strings(orders)
         loop = ForOp.create(properties=properties, regions=[Region(Block())])
         self.put(scope, loop, stage)
         return scope.enter(loop)
@@ -164,6 +166,10 @@ class _Builder:
         return self.loads[key]
 
     # Statements
+
+    def made_at(self, product: str) -> int:
+        """The stage of a product."""
+        return next(m.stage for m in self.description.matrices if m.out == product)
 
     def matrix(self, statement: Matrix, scope: Scope) -> None:
         stage = statement.stage
@@ -280,13 +286,16 @@ class _Group:
         b = self.builder
         if name in b.operands:
             return b.fetch(b.operands[name], Space.UB, self.at, self.stage, self.first)
-        buffer = b.buffers[name]
+        # What nobody has written is scratch.
+        buffer = b.buffers.get(name) or self.target(name)
         if buffer.result.type.space is not Space.L0C:
             return buffer
         if name not in self.handed:
             dtype = buffer.result.type.dtype
             chunk = b.buffer(f"{name}_ub", buffer.map.data, Space.UB, dtype, self.at)
-            b.put(self.at, _move(buffer.result, chunk.result, None), self.stage, self.first)
+            # Without a loop of its own it leaves the accumulators as soon as they are there.
+            stage = self.stage if self.at is not self.scope else min(self.stage, b.made_at(name))
+            b.put(self.at, _move(buffer.result, chunk.result, None), stage, self.first)
             self.handed[name] = chunk
         return self.handed[name]
 

@@ -60,7 +60,7 @@ class DecomposeOperatorsPass(ModulePass):
     name = "decompose-operators"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, RULES)
+        rewrite(op, RULES, unless=lambda o: o.on_host)
 
 
 def _dtype(value: SSAValue) -> DType:

@@ -16,11 +16,11 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
-from ge.lowering.anchors import ANCHORS, copy_of, elementwise, rowwise
+from ge.lowering.anchors import ANCHORS, copy_of, elementwise, host, rowwise
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.vector_ops import VECTOR
 from ge.lowering.views import VIEWS, Layout, reshaped, whole
@@ -82,12 +82,22 @@ class _Kernels:
             if None not in views or not computed:
                 self.views(op, views)
                 return
+        if op.on_host:
+            self.host(op)
+            return
         try:
             kernel = self.kernel(op)
         except UnsupportedError as e:
             self.refused.append((op, e.message))
             return
         self.define(op, kernel)
+
+    def host(self, op: GraphOp) -> None:
+        """Leave an operator to the AI CPU."""
+        kernel = host(self, op, self.sources)
+        self.block.add_op(kernel)
+        for result, out in zip(op.results, kernel.outs, strict=True):
+            self.seen[result] = whole(out, shape_of(out))
 
     def nothing(self, op: GraphOp) -> None:
         """Results without elements are known: no kernel has anything to compute."""
@@ -145,6 +155,10 @@ class _Kernels:
             layout = reshaped(layout, shape) or whole(self.dense(value), shape)
         return self.as_value(layout)
 
+    def in_order(self, value: SSAValue) -> SSAValue:
+        layout = self.seen[value]
+        return self.as_value(layout) if layout.is_dense else self.dense(value)
+
     def transposed(self, value: SSAValue) -> SSAValue:
         layout = self.seen[value]
         return self.as_value(
@@ -191,7 +205,7 @@ class _Kernels:
             layout = self.seen[value]
             if _is_empty(value):
                 raise UnsupportedError(f"an output must have elements, got {value.type}")
-            own = isinstance(layout.base.owner, FusedOp) and bases[layout.base] == 1
+            own = isinstance(layout.base.owner, FusedOp | HostOp) and bases[layout.base] == 1
             if own and layout.is_dense and layout.offset == 0 and _covers(layout):
                 values.append(self.as_value(layout))
             else:

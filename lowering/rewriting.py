@@ -52,15 +52,17 @@ Rule: TypeAlias = Callable[[Here, Any], "SSAValue | None"]
 Rules: TypeAlias = Mapping[type[GraphOp], Sequence[Rule]]
 
 
-def rewrite(module: ModuleOp, rules: Rules) -> None:
+def rewrite(
+    module: ModuleOp, rules: Rules, unless: Callable[[GraphOp], bool] = lambda _: False
+) -> None:
     """Replace each operation for which a rule has another value, and drop what nothing reads then.
 
     Rules look back at operands only, so one walk in order is enough; what a rule made is looked at
-    again.
+    again. Operations of which `unless` holds are left as they are.
     """
     op: Any = main_of(module).body.block.first_op
     while op is not None:
-        here = Here(op) if isinstance(op, GraphOp) else None
+        here = Here(op) if isinstance(op, GraphOp) and not unless(op) else None
         value = None if here is None else _first(here, rules.get(type(op), ()))
         if here is None or value is None:
             op = op.next_op

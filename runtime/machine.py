@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ge.dialects.dtypes import DType
+from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.operands import Addr
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.program import Program
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.target import Target
 from ge.runtime.overlap import Pattern
 from ge.timing.areas import areas
@@ -133,6 +135,22 @@ class Memory:
     def out(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType) -> Array:
         return self._tile(at, size, strides, dtype, True)
 
+    def host(self, routine: Routine, places: Sizes) -> None:
+        """Compute a routine of the AI CPU on device memory."""
+        operands = (*routine.reads, *routine.writes)
+        if len(places) != len(operands):
+            raise AccessError(
+                f"'{routine.symbol}' must be given {len(operands)} addresses, got {len(places)}"
+            )
+        ats = [Addr(Space.GM, place) for place in places]
+        arrays = [
+            self.read(at, o.shape, dense(o.shape), o.dtype)
+            for at, o in zip(ats, routine.reads, strict=False)
+        ]
+        results = routine.compute(arrays)
+        for at, o, result in zip(ats[len(arrays) :], routine.writes, results, strict=True):
+            self.out(at, o.shape, dense(o.shape), o.dtype)[...] = result
+
     def _tile(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType, write: bool) -> Array:
         space, offset, _ = at
         if space is Space.GM:
@@ -198,3 +216,6 @@ class Glance:
 
     def out(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType) -> Array:
         raise AccessError(f"the scalar unit must not write memory, got {at}")
+
+    def host(self, routine: Routine, places: Sizes) -> None:
+        """Nothing: without tiles there is nothing to compute on."""

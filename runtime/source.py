@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import ConstantOp, GraphOp
 from ge.dialects.graph.module import main_of
 from ge.dialects.module_text import read_module
@@ -30,7 +30,7 @@ TORCH = (".pt", ".pt2")
 
 MEMBERS: dict[Level, tuple[type[Operation], ...]] = {
     Level.GRAPH: (GraphOp, ConstantOp, ReturnOp),
-    Level.FUSED: (FusedOp, ViewOp, ConstantOp, ReturnOp),
+    Level.FUSED: (FusedOp, HostOp, ViewOp, ConstantOp, ReturnOp),
 }
 """The operations that the model of a level is made of."""
 
@@ -100,7 +100,7 @@ def _checked_level(module: ModuleOp, where: str) -> Level:
         main = main_of(module)
     except InputError as e:
         raise InputError(e.message, where) from None
-    fused = any(isinstance(op, FusedOp | ViewOp) for op in main.body.block.ops)
+    fused = any(isinstance(op, FusedOp | HostOp | ViewOp) for op in main.body.block.ops)
     level = Level.FUSED if fused else Level.GRAPH
     for op in main.body.block.ops:
         if not isinstance(op, MEMBERS[level]):

@@ -44,7 +44,19 @@ class CostModel:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._rates = {name: target.bytes_per_cycle(name) for name in target.limits}
-        self.limits = tuple(target.limits)
+        self._peaks = {
+            name: target.per_cycle(limit.peak_bytes_per_second)
+            for name, limit in target.limits.items()
+            if limit.peak_bytes_per_second
+        }
+        # A resource with a peak rate counts twice: on average, and as fast as it can go at all.
+        self._sustained = {name: place for place, name in enumerate(target.limits)}
+        self._peaking = {name: len(target.limits) + i for i, name in enumerate(self._peaks)}
+        self.credits = (
+            *(x.credit_cycles for x in target.limits.values()),
+            *(0 for _ in self._peaks),
+        )
+        """By resource: the cycles of work that it lets pass in a burst."""
 
     def of(self, inst: Inst, args: tuple[Value, ...], sharers: int) -> Cost:
         """The cost of an instruction with operands `args` while `sharers` cores use the memory.
@@ -54,21 +66,22 @@ class CostModel:
         """
         row = inst.instr
         named = dict(zip(row.operands, args, strict=True))
-        rate = self._target.rate(row.rate, named["dt"].name)
+        dtype = named.get("dt")
+        rate = self._target.rate(row.rate, str(dtype))
         if rate.unsupported:
             raise UnsupportedError(
-                f"'{self._target.name}' has no '{row.mnemonic}' for {named['dt']}", f"'{inst}'"
+                f"'{self._target.name}' has no '{row.mnemonic}' for {dtype}", f"'{inst}'"
             )
         work = _work(row, named)
         miss = work.hbm / work.bytes if work.bytes else 0.0
-        writes = _writes_gm(row)
+        stored = work.hbm if _writes_gm(row) else work.stored
         return Cost(
-            busy=_up(self._busy(rate, work, miss)),
+            busy=_up(max(self._busy(rate, work, miss), self._at_peak(rate, work, sharers))),
             idle=rate.idle,
             latency=_up(_mix(rate.latency, rate.latency_miss, miss)),
             charges=tuple(self._charges(rate, work, sharers)),
-            hbm_read=0 if writes else work.hbm,
-            hbm_write=work.hbm if writes else 0,
+            hbm_read=work.hbm - stored,
+            hbm_write=stored,
         )
 
     def _busy(self, rate: Rate, work: Work, miss: float) -> float:
@@ -77,17 +90,33 @@ class CostModel:
         moved = work.bytes / (rate.bytes_per_cycle * units) if rate.bytes_per_cycle else 0.0
         return rate.start + max(rows, moved, -(-work.items // units) * rate.item)
 
+    def _at_peak(self, rate: Rate, work: Work, sharers: int) -> float:
+        """Cycles that a resource needs for a core's share even in a burst."""
+        waited = (n for n in rate.limits if n in self._peaks and not _posted(n, rate))
+        return max((_taken(n, work) * sharers / self._peaks[n] for n in waited), default=0.0)
+
     def _charges(self, rate: Rate, work: Work, sharers: int) -> list[Charge]:
         charges = []
         for name in rate.limits:
-            taken = work.hbm if name == HBM else work.bytes
-            if taken:
-                cycles = _up(taken * sharers / self._rates[name])
-                credit = self._target.limits[name].credit_cycles
-                # Only device memory takes bytes later: the cache in front of it does not.
-                posted = rate.posted and name == HBM
-                charges.append(Charge(self.limits.index(name), cycles, credit, posted))
+            if not (taken := _taken(name, work) * sharers):
+                continue
+            cycles = _up(taken / self._rates[name])
+            place = self._sustained[name]
+            charges.append(Charge(place, cycles, self.credits[place], _posted(name, rate)))
+            if name in self._peaks:
+                # Bursts of several units add up: that delays none of them, but the program's end.
+                cycles = _up(taken / self._peaks[name])
+                charges.append(Charge(self._peaking[name], cycles, 0, True))
         return charges
+
+
+def _taken(limit: str, work: Work) -> int:
+    return work.hbm if limit == HBM else work.bytes
+
+
+def _posted(limit: str, rate: Rate) -> bool:
+    """Only device memory takes bytes later: the cache in front of it does not."""
+    return rate.posted and limit == HBM
 
 
 def _mix(hit: float, miss: float | None, share: float) -> float:

@@ -125,6 +125,7 @@ class Clock(Listener):
         self._model = model
         self._meetings = meetings
         self._issue = target.issue
+        self._call = target.call
         self._flag = target.flag
         self._depth = target.queue_depth
         self.sharers = cores
@@ -137,8 +138,8 @@ class Clock(Listener):
         self.done = [self.now] * len(QUEUES)
         self.idle = [False] * len(QUEUES)
         self.rings: list[deque[int]] = [deque() for _ in QUEUES]
-        self.credits = [target.limits[n].credit_cycles for n in model.limits]
-        self.levels = [self.now - target.limits[n].credit_cycles for n in model.limits]
+        self.credits = model.credits
+        self.levels = [self.now - credit for credit in self.credits]
         self.flags: dict[Flag, int] = {}
         self._reached: dict[int, int] = {}
         self.busy = [0] * len(QUEUES)
@@ -155,6 +156,9 @@ class Clock(Listener):
         core.clock = self
 
     def issue(self, step: Step, registers: Registers, queue: int, waiting: int) -> Any:
+        if step.works and self._call:
+            self.now += self._call
+            self.visit.busy[SCALAR] += self._call
         now = self.hand_over(queue, waiting)
         if not step.works:
             return now

@@ -9,6 +9,7 @@ from ge.dialects.npu import target as targets
 from ge.dialects.npu.isa import sync
 from ge.dialects.npu.operands import Addr
 from ge.dialects.npu.program import Program
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.target import Target
 from ge.timing.areas import symbols
 from ge.timing.cost import CostModel
@@ -27,6 +28,9 @@ class NoMemory:
         return (0,)
 
     out = read
+
+    def host(self, routine: Routine, places: tuple[int, ...]) -> None:
+        """Nothing: what it computes takes the same time."""
 
 
 class Estimate(NamedTuple):

@@ -45,6 +45,7 @@ class Core:
         self.cores = code.program.cores
         self.read = memory.read
         self.out = memory.out
+        self.host = memory.host
         self.listeners = listeners
         self.registers: Registers = [0] * REGISTERS
         self.place = code.main

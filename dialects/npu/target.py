@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,12 @@ class Rate:
 
 @dataclass(frozen=True)
 class Limit:
-    """A shared resource: its sustained rate, and the burst it lets pass."""
+    """A shared resource: its sustained rate, and the burst it lets pass at its peak rate."""
 
     bytes_per_second: float
     credit_cycles: int
+    peak_bytes_per_second: float = 0.0
+    """0: a burst is as fast as the paths that carry it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Target:
     launch_us: float
     host_dispatch_us: float
     issue: int
+    call: int
     flag: int
     cross_core: int
     limits: Mapping[str, Limit]
@@ -73,7 +76,11 @@ class Target:
 
     def bytes_per_cycle(self, limit: str) -> float:
         """What a shared resource delivers to the whole chip in a cycle."""
-        return self.limits[limit].bytes_per_second / (self.clock_mhz * 1e6)
+        return self.per_cycle(self.limits[limit].bytes_per_second)
+
+    def per_cycle(self, per_second: float) -> float:
+        """What so much a second is in a cycle."""
+        return per_second / (self.clock_mhz * 1e6)
 
 
 def names() -> list[str]:
@@ -87,7 +94,17 @@ def load(name: str = DEFAULT) -> Target:
 
     Raises InputError that names the key at fault.
     """
-    return _build(_read(_path(name), frozenset()), name)
+    return _build(_tables(name), name)
+
+
+def varied(name: str, changes: Mapping[str, Any]) -> Target:
+    """The machine `name` with the tables of `changes` laid over its own, as a file would."""
+    return _build(overlay(_tables(name), dict(changes)), f"{name}, varied")
+
+
+@cache
+def _tables(name: str) -> dict[str, Any]:
+    return _read(_path(name), frozenset())
 
 
 def _path(name: str) -> Path:
@@ -115,15 +132,16 @@ def _read(path: Path, seen: frozenset[Path]) -> dict[str, Any]:
     if not isinstance(base, str):
         raise InputError(f"'inherits' must be the name of a target, got {base!r}", str(path))
     below = path.parent / base if base.endswith(".toml") else _path(base)
-    return _overlay(_read(below, seen | {path}), own)
+    return overlay(_read(below, seen | {path}), own)
 
 
-def _overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """One tree of tables laid over another."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
-            value = _overlay(old, value)
+            value = overlay(old, value)
         merged[key] = value
     return merged
 
@@ -138,7 +156,7 @@ _CHIP = {
 }
 _MEMORY = {**dict.fromkeys(SPACES, int), "l2": int}
 _HOST = {"launch_us": float, "host_dispatch_us": float}
-_SYNC = {"issue": int, "flag": int, "cross_core": int}
+_SYNC = {"issue": int, "call": int, "flag": int, "cross_core": int}
 _TOP = {
     "name": str,
     "description": str,
@@ -150,19 +168,28 @@ _TOP = {
     "limit": dict,
     "rate": dict,
 }
-_LIMIT = {"bytes_per_second": float, "credit_cycles": int}
 _KINDS: dict[str, type] = {"bool": bool, "tuple[str, ...]": tuple, "int": int, "int | None": int}
 _RATE = {f.name: _KINDS.get(str(f.type), float) for f in fields(Rate)}
+_LIMIT = {f.name: _KINDS.get(str(f.type), float) for f in fields(Limit)}
 
 
-def _table(where: str, table: Any, known: Mapping[str, type], whole: bool = True) -> dict[str, Any]:
-    """The values of one TOML table: names known, none missing, types right, none negative."""
+def _needed(row: type[Rate | Limit]) -> list[str]:
+    return [f.name for f in fields(row) if f.default is MISSING]
+
+
+def _table(
+    where: str, table: Any, known: Mapping[str, type], needed: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """The values of one TOML table: names known, none missing, types right, none negative.
+
+    All that are known are needed if nothing else is said.
+    """
     if not isinstance(table, dict):
         raise InputError("must be a table", where)
     for key in table:
         if key not in known:
             raise InputError(f"unknown key '{key}'{did_you_mean(key, known)}", where)
-    if whole and (missing := [k for k in known if k not in table]):
+    if missing := [k for k in (known if needed is None else needed) if k not in table]:
         raise InputError(f"key '{missing[0]}' is missing", where)
     return {key: _value(f"{where}.{key}", value, known[key]) for key, value in table.items()}
 
@@ -195,11 +222,11 @@ def _build(tables: dict[str, Any], origin: str) -> Target:
                 f"must be a positive multiple of 32 bytes, got {size}", f"{origin}: memory.{key}"
             )
     limits = {
-        key: Limit(**_table(f"{origin}: limit.{key}", table, _LIMIT))
+        key: Limit(**_table(f"{origin}: limit.{key}", table, _LIMIT, _needed(Limit)))
         for key, table in top["limit"].items()
     }
     rates = {
-        key: Rate(**_table(f"{origin}: rate.{key}", table, _RATE, whole=False))
+        key: Rate(**_table(f"{origin}: rate.{key}", table, _RATE, _needed(Rate)))
         for key, table in top["rate"].items()
     }
     for key, rate in rates.items():

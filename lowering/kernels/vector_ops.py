@@ -9,7 +9,7 @@ from typing import Any
 from ge.dialects import dtypes
 from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import activation as act
-from ge.dialects.graph.ops import binary, trigonometry, unary
+from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
@@ -31,6 +31,8 @@ NARROW: frozenset[type[GraphOp]] = frozenset(
         act.ClipOp,
         act.LeakyReluOp,
         act.PReluOp,
+        reduce.ReduceMaxOp,
+        reduce.ReduceMinOp,
     }
 )
 """Operators that the vector unit does in f16 with the operator's own single rounding."""

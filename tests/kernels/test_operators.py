@@ -10,6 +10,7 @@ import pytest
 from ge.codegen.from_npu import program_of
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.graph import OPS as ALL
 from ge.dialects.graph.base import GraphOp, dims
 from ge.dialects.graph.module import main_of
 from ge.frontend.onnx_export import export_onnx
@@ -24,8 +25,9 @@ from tests.compiled import TOLERANCE, error_of, lower
 from tests.graph.test_ops import example_module
 from tests.onnx_oracle import run
 
+HOST = [cls for cls in ALL.values() if cls.HOST]
 OPS: list[type[GraphOp]] = sorted(
-    {*ANCHORS, *DECOMPOSED, *REDUCING, *VECTOR, *VIEWS}, key=lambda c: c.name
+    {*ANCHORS, *DECOMPOSED, *REDUCING, *VECTOR, *VIEWS, *HOST}, key=lambda c: c.name
 )
 POSITIVE = {"graph.batch_norm", "graph.log", "graph.sqrt", "graph.reduce_log_sum"}
 REFUSED = {

@@ -45,6 +45,14 @@ def _fetch(
     return Work(bytes=moved, rows=rows, hbm=-(-moved * miss // MISS_ALL))
 
 
+def _fetch_fractals(
+    size: Sizes, strides: Sizes, lo: Sizes, hi: Sizes, miss: int, dt: DType, **_: Any
+) -> Work:
+    """Each row of the tile becomes a row of fractals of its own, wherever rows lie in memory."""
+    work = _fetch(size, strides, lo, hi, miss, dt)
+    return work._replace(rows=max(work.rows, prod(_inside(size, lo, hi)[:-1])))
+
+
 def _send(size: Sizes, ds: Sizes, miss: int, dt: DType, **_: Any) -> Work:
     moved, rows = lines(size, ds, dt.bytes) if prod(size) else (0, 0)
     return Work(bytes=moved, rows=rows, hbm=-(-moved * miss // MISS_ALL))
@@ -78,7 +86,9 @@ def _load(
         out[window] = m.read(src, inside, strides, dt)
 
 
-@instr(0x40, Unit.MTE2, rate="gm_l1", work=_fetch, hardware="DataCopy GM->L1, ND->NZ by rows")
+@instr(
+    0x40, Unit.MTE2, rate="gm_l1", work=_fetch_fractals, hardware="DataCopy GM->L1, ND->NZ by rows"
+)
 def ld__l1(
     m: State,
     dst: L1,
