@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from onnxscript import opset23 as op
+from onnxscript.function_libs.torch_lib.ops.core import aten_index
 from torch._decomp import get_decompositions
 
 aten = torch.ops.aten
@@ -34,11 +35,19 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 def translations() -> dict[Any, Callable[..., Any]]:
     """Translations that take the place of those of torch.onnx."""
-    return {aten.index_copy.default: _index_copy}
+    return {aten.index_copy.default: _index_copy, aten.index.Tensor: _index}
 
 
 def _ints(*values: int) -> Any:
     return op.Constant(value_ints=list(values))
+
+
+def _index(self: Any, indices: Any) -> Any:
+    """Elements at places; those along one dim alone are slices of it."""
+    named = [d for d, i in enumerate(indices) if i is not None]
+    if len(named) == 1 and indices[named[0]].dtype.is_integer():
+        return op.Gather(self, indices[named[0]], axis=named[0])
+    return aten_index(self, indices)
 
 
 def _index_copy(self: Any, dim: int, index: Any, source: Any) -> Any:

@@ -19,7 +19,7 @@ from ge.dialects.graph.base import Array, constant_of, shape_of
 from ge.dialects.graph.ops.attention import AttentionOp
 from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
 from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
-from ge.dialects.graph.ops.index import GatherOp
+from ge.dialects.graph.ops.index import GatherNDOp, GatherOp
 from ge.dialects.graph.ops.layout import (
     BlockOrder,
     ConcatOp,
@@ -160,6 +160,18 @@ def _slice(here: Here, op: SliceOp) -> SSAValue | None:
     for axis, line in enumerate(lines):
         value = _along(here, value, axis, line)
     return value
+
+
+def _gather_nd(here: Here, op: GatherNDOp) -> SSAValue | None:
+    """Gather by tuples of indices -> gather from the dims they address, taken as one"""
+    indices = constant_of(op.indices)
+    if op.attrs["batch_dims"] or indices is None:
+        return None
+    shape, depth = shape_of(op.x), indices.shape[-1]
+    parts = [indices[..., i] % shape[i] for i in range(depth)]
+    flat = np.ravel_multi_index(parts, shape[:depth]).astype(np.int64)
+    rows = here.make(ReshapeOp, op.x, shape=(prod(shape[:depth]), *shape[depth:]))
+    return here.make(GatherOp, rows, here.constant(flat), axis=0)
 
 
 # Sampling
@@ -320,6 +332,7 @@ def _turned(weights: Array, group: int) -> Array:
 
 RULES: Rules = {
     TileOp: [_tile],
+    GatherNDOp: [_gather_nd],
     DepthToSpaceOp: [_depth_to_space],
     SpaceToDepthOp: [_space_to_depth],
     PadOp: [_pad],

@@ -14,6 +14,7 @@ from ge.frontend.torch_capture import quiet
 from ge.frontend.torch_export import write_script
 from ge.frontend.torch_files import load_torch
 from ge.runtime.driver import checked
+from ge.runtime.torch_decoder import runner_of
 from ge.runtime.torch_model import Specialised, TorchModel
 from ge.runtime.torch_optimized import optimized, twin
 from ge.runtime.torch_program import TorchProgram
@@ -39,7 +40,7 @@ class TorchLoaded:
         assert isinstance(model, nn.Module)
         self._script = model if isinstance(model, torch.jit.ScriptModule) else None
         own = twin(model) if self._script is None else model
-        self._model = TorchModel(own, options, check=config.check_hazards)
+        self._model = runner_of(own, options, check=config.check_hazards)
         self.callable = optimized(own, self._model) if self._script is None else self._model
 
     def saved(self) -> Specialised:

@@ -40,11 +40,12 @@ def move_to_device(module: nn.Module) -> nn.Module:
 
         from ge.runtime.driver import checked
         from ge.runtime.engine import OptimizeConfig
+        from ge.runtime.torch_decoder import runner_of
 
         plain: Any = object.__new__(type(module))
         object.__setattr__(plain, "__dict__", vars(module))
         options = replace(checked(OptimizeConfig().options()), narrow=True)
-        made = optimized(plain, TorchModel(plain, options))
+        made = optimized(plain, runner_of(plain, options))
         object.__setattr__(module, "__class__", type(made))
     return module
 
