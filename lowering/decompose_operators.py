@@ -45,6 +45,7 @@ from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
 from ge.dialects.graph.ops.window import Window
 from ge.lowering.decompose_attention import attention
+from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -331,8 +332,9 @@ def _turned(weights: Array, group: int) -> Array:
 
 
 RULES: Rules = {
+    **INDEXING,
     TileOp: [_tile],
-    GatherNDOp: [_gather_nd],
+    GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
     DepthToSpaceOp: [_depth_to_space],
     SpaceToDepthOp: [_space_to_depth],
     PadOp: [_pad],

@@ -11,9 +11,10 @@ from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import activation as act
 from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
+from ge.lowering.kernels.integer_ops import INTEGER, divided, power
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
-VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {}
+VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER}
 """Elementwise operators: writer, operands and attributes to the result."""
 
 
@@ -68,6 +69,8 @@ def _mul(w: VectorWriter, a: Arg, b: Arg) -> Arg:
 
 @vector(binary.DivOp)
 def _div(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    if any(isinstance(x, Tile) and not x.dtype.is_float for x in (a, b)):
+        return divided(w, a, b)[0]
     return w.div(a, b)
 
 
@@ -98,13 +101,27 @@ def _pow(w: VectorWriter, a: Arg, b: Arg) -> Arg:
         for _ in range(int(abs(b)) - 1):
             power = w.mul(power, a)
         return power if b > 0 else w.reciprocal(power)
+    if isinstance(a, Tile) and not a.dtype.is_float:
+        return _integer_power(w, a, b)
     if isinstance(b, float) and b % 1 != 0:
         return w.exp(w.mul(w.unary("vln", a), b))
     return _signed_power(w, a, b)
 
 
+NEARLY = 1.0 + 2.0**-18
+"""Lifts a power that single precision left just below the whole number that it is."""
+
+
+def _integer_power(w: VectorWriter, a: Tile, b: Arg) -> Arg:
+    if isinstance(b, Tile) and not b.dtype.is_float:
+        return power(w, a, b)
+    exact = w.mul(_signed_power(w, w.convert(a, dtypes.F32), b), NEARLY)
+    return w.convert(w.tile(exact, dtypes.F32), a.dtype, "trunc")
+
+
 def _signed_power(w: VectorWriter, a: Arg, b: Arg) -> Arg:
     """`e^(b ln |a|)` with the sign that an odd `b` keeps; not a number where `b` is no integer."""
+    b = w.convert(b, dtypes.F32) if isinstance(b, Tile) else b
     size = w.exp(w.mul(w.unary("vln", w.unary("vabs", a)), b))
     below = w.compare("lt", a, 0.0)
     floor = _rounding("floor")
