@@ -26,8 +26,8 @@ LEAST, MOST = -(2**31), 2**31 - 1
 class NarrowIntegersPass(ModulePass):
     """Compute 64-bit integers in 32 bits, the signature left as it is.
 
-    Indices and positions of a framework need no more. An input is read by its low words. Constants that
-    do not fit stay as they are, and so does what only they are combined with.
+    Indices and positions of a framework need no more. An input is read by its low words.
+    Constants that do not fit stay as they are, and so does what only they are combined with.
     """
 
     name = "narrow-integers"

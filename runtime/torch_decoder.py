@@ -83,6 +83,8 @@ class _Call:
         ids = given["input_ids"]
         batch, length = ids.shape
         mask = given.get("attention_mask")
+        if isinstance(mask, dict):
+            mask = mask["full_attention"]
         if mask is None:
             mask = torch.ones(batch, past + length, dtype=torch.int64)
         positions = given.get("position_ids")
@@ -141,7 +143,7 @@ class Decoder:
         every = call.kept.numel() == call.length
         logits, made = self._runner(
             pad(call.ids, (0, behind)),
-            pad(call.mask.to(torch.int64), (0, capacity - call.mask.shape[1])),
+            _padded(call.mask, behind, capacity),
             pad(call.positions, (0, behind)),
             torch.tensor([call.past]),
             torch.arange(length) if every else call.kept,
@@ -211,6 +213,14 @@ def _uses_cache(given: Mapping[str, Any], module: Any) -> bool:
         return False
     use = given.get("use_cache")
     return bool(module.config.use_cache if use is None else use)
+
+
+def _padded(mask: torch.Tensor, behind: int, capacity: int) -> torch.Tensor:
+    """Which tokens may be seen: of each sequence, or by each token of it."""
+    wider = capacity - mask.shape[-1]
+    if mask.dim() == 4:
+        return pad(mask, (0, wider, 0, behind))
+    return pad(mask.to(torch.int64), (0, wider))
 
 
 def _unknown(cache: Any) -> UnsupportedError:

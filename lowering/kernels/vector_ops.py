@@ -397,19 +397,23 @@ VECTOR[binary.LessOrEqualOp] = _comparison("le")
 VECTOR[binary.GreaterOrEqualOp] = _comparison("ge")
 
 
-@vector(binary.AndOp)
-def _and(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vand", a, b)
+def _logic(instr: str, settled: tuple[float, ...]) -> Callable[[VectorWriter, Arg, Arg], Arg]:
+    """A logical instruction; `settled` is the number that alone decides the result, if any."""
+
+    def write(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+        if isinstance(a, Tile) and isinstance(b, Tile):
+            return w.tiles(instr, a, b)
+        tile, number = (a, b) if isinstance(a, Tile) else (b, a)
+        if number in settled or not isinstance(tile, Tile):
+            return number
+        return w.compare("eq", tile, 0.0) if instr == "vxor" and number else tile
+
+    return write
 
 
-@vector(binary.OrOp)
-def _or(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vor", a, b)
-
-
-@vector(binary.XorOp)
-def _xor(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vxor", a, b)
+VECTOR[binary.AndOp] = _logic("vand", (0.0,))
+VECTOR[binary.OrOp] = _logic("vor", (1.0,))
+VECTOR[binary.XorOp] = _logic("vxor", ())
 
 
 @vector(binary.WhereOp)
