@@ -38,6 +38,7 @@ from ge.dialects.graph.base import (
 )
 from ge.dialects.graph.ops import binary, conv, index, layout, linear, norm, pool, reduce, unary
 from ge.dialects.graph.ops.window import Window
+from ge.lowering.kernels.vector_writer import EXACT_MOST
 
 Shape = tuple[int, ...]
 
@@ -77,9 +78,12 @@ def anchor(*kinds: type[GraphOp]) -> Callable[[Row], Row]:
 
 
 def scalar_of(value: SSAValue) -> ConstantOp | None:
-    """The constant behind a value, if it is one number."""
+    """The constant behind a value, if it is one number that an instruction can hold."""
     owner = value.owner
-    return owner if isinstance(owner, ConstantOp) and prod(shape_of(value)) == 1 else None
+    if not isinstance(owner, ConstantOp) or prod(shape_of(value)) != 1:
+        return None
+    exact = owner.array.dtype.kind in "fVb" or abs(int(owner.array.reshape(-1)[0])) <= EXACT_MOST
+    return owner if exact else None
 
 
 class Body:

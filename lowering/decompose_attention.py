@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -93,7 +94,9 @@ def _grouped(here: Here, mask: SSAValue, shared: int) -> SSAValue:
 
 def _masked(here: Here, scores: SSAValue, mask: SSAValue) -> SSAValue:
     """Masked scores are the lowest number, not infinite: a row of nothing else stays a number."""
-    lowest = _numbers(here, scores)(float(ml_dtypes.finfo(_element(scores).numpy).min))
+    # The type stubs of ml_dtypes do not know its functions.
+    finfo: Any = ml_dtypes.finfo
+    lowest = _numbers(here, scores)(float(finfo(_element(scores).numpy).min))
     if _element(mask) is dtypes.B8:
         return here.make(WhereOp, mask, scores, lowest)
     return here.make(MaxOp, here.make(AddOp, scores, mask), lowest)

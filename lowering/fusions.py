@@ -137,7 +137,20 @@ def _row_order(first: FusedOp, then: FusedOp) -> str | None:
         want = shape_of(reducing.operands[0])
         have = shape_of(first.yielded)
         return None if have == want else f"the rows are {want}, the value between is {have}"
+    if len(then.ins) > 1 and _drops_inner_axis(first):
+        return "the rows lose an axis in front of others, to which other operands are aligned"
     return _same_shape(first, then)
+
+
+def _drops_inner_axis(kernel: FusedOp) -> bool:
+    """Whether a reduction takes away an axis behind one that stays."""
+    for op in kernel.body.block.ops:
+        if isinstance(op, GraphOp) and (row := REDUCING.get(type(op))) is not None:
+            rank = len(shape_of(op.operands[0]))
+            gone = sorted(row.axes(op.attrs, rank))
+            if len(shape_of(op.results[0])) < rank and gone != list(range(len(gone))):
+                return True
+    return False
 
 
 def _reduction(first: FusedOp, then: FusedOp) -> str | None:

@@ -24,10 +24,10 @@ LEAST, MOST = -(2**31), 2**31 - 1
 
 @dataclass(frozen=True)
 class NarrowIntegersPass(ModulePass):
-    """Compute 64-bit integers in 32 bits: indices and positions of a framework need no more.
+    """Compute 64-bit integers in 32 bits, the signature left as it is.
 
-    Inputs and outputs keep their declared types; an input is read by its low words. Constants that
-    do not fit stay as they are, and so does what only they are combined with.
+    Indices and positions of a framework need no more. An input is read by its low words.
+    Constants that do not fit stay as they are, and so does what only they are combined with.
     """
 
     name = "narrow-integers"
@@ -68,10 +68,10 @@ class _Narrowed:
         for name, value in attrs.items():
             if isinstance(kinds[name], ElementType) and value is dtypes.I64:
                 attrs[name] = dtypes.I32
-        if isinstance(op, unary.CastOp) and operands[0] is not None:
-            # A cast of what is narrow already changes nothing.
-            (source,) = operands
+        if isinstance(op, unary.CastOp):
+            source = self.values[op.x]
             if dtypes.of_ir(type_of(source).element_type) is attrs["to"]:
+                # A cast of what is narrow already changes nothing.
                 self.values[op.out] = source
                 return
         new = type(op).make(*operands, **attrs)

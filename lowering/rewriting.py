@@ -48,7 +48,9 @@ class Here:
         return result
 
 
-Rule: TypeAlias = Callable[[Here, Any], "SSAValue | None"]
+Made: TypeAlias = "SSAValue | Sequence[SSAValue] | None"
+Rule: TypeAlias = Callable[[Here, Any], Made]
+"""The operation's result, or all of them, or None where the rule does not apply."""
 Rules: TypeAlias = Mapping[type[GraphOp], Sequence[Rule]]
 
 
@@ -68,15 +70,16 @@ def rewrite(
             op = op.next_op
             continue
         after = here.made[0] if here.made else op.next_op
-        result = op.results[0]
-        if value.name_hint is None:
-            value.name_hint = result.name_hint
-        result.replace_all_uses_with(value)
+        values = [value] if isinstance(value, SSAValue) else value
+        for result, new in zip(op.results, values, strict=True):
+            if new.name_hint is None:
+                new.name_hint = result.name_hint
+            result.replace_all_uses_with(new)
         drop_unread(op)
         op = after
 
 
-def _first(here: Here, rules: Sequence[Rule]) -> SSAValue | None:
+def _first(here: Here, rules: Sequence[Rule]) -> Made:
     for rule in rules:
         if (value := rule(here, here.op)) is not None:
             return value

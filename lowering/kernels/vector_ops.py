@@ -11,9 +11,10 @@ from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import activation as act
 from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
+from ge.lowering.kernels.integer_ops import INTEGER, divided, power
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
-VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {}
+VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER}
 """Elementwise operators: writer, operands and attributes to the result."""
 
 
@@ -68,6 +69,8 @@ def _mul(w: VectorWriter, a: Arg, b: Arg) -> Arg:
 
 @vector(binary.DivOp)
 def _div(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    if any(isinstance(x, Tile) and not x.dtype.is_float for x in (a, b)):
+        return divided(w, a, b)[0]
     return w.div(a, b)
 
 
@@ -98,13 +101,27 @@ def _pow(w: VectorWriter, a: Arg, b: Arg) -> Arg:
         for _ in range(int(abs(b)) - 1):
             power = w.mul(power, a)
         return power if b > 0 else w.reciprocal(power)
+    if isinstance(a, Tile) and not a.dtype.is_float:
+        return _integer_power(w, a, b)
     if isinstance(b, float) and b % 1 != 0:
         return w.exp(w.mul(w.unary("vln", a), b))
     return _signed_power(w, a, b)
 
 
+NEARLY = 1.0 + 2.0**-18
+"""Lifts a power that single precision left just below the whole number that it is."""
+
+
+def _integer_power(w: VectorWriter, a: Tile, b: Arg) -> Arg:
+    if isinstance(b, Tile) and not b.dtype.is_float:
+        return power(w, a, b)
+    exact = w.mul(_signed_power(w, w.convert(a, dtypes.F32), b), NEARLY)
+    return w.convert(w.tile(exact, dtypes.F32), a.dtype, "trunc")
+
+
 def _signed_power(w: VectorWriter, a: Arg, b: Arg) -> Arg:
     """`e^(b ln |a|)` with the sign that an odd `b` keeps; not a number where `b` is no integer."""
+    b = w.convert(b, dtypes.F32) if isinstance(b, Tile) else b
     size = w.exp(w.mul(w.unary("vln", w.unary("vabs", a)), b))
     below = w.compare("lt", a, 0.0)
     floor = _rounding("floor")
@@ -380,19 +397,23 @@ VECTOR[binary.LessOrEqualOp] = _comparison("le")
 VECTOR[binary.GreaterOrEqualOp] = _comparison("ge")
 
 
-@vector(binary.AndOp)
-def _and(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vand", a, b)
+def _logic(instr: str, settled: tuple[float, ...]) -> Callable[[VectorWriter, Arg, Arg], Arg]:
+    """A logical instruction; `settled` is the number that alone decides the result, if any."""
+
+    def write(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+        if isinstance(a, Tile) and isinstance(b, Tile):
+            return w.tiles(instr, a, b)
+        tile, number = (a, b) if isinstance(a, Tile) else (b, a)
+        if number in settled or not isinstance(tile, Tile):
+            return number
+        return w.compare("eq", tile, 0.0) if instr == "vxor" and number else tile
+
+    return write
 
 
-@vector(binary.OrOp)
-def _or(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vor", a, b)
-
-
-@vector(binary.XorOp)
-def _xor(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vxor", a, b)
+VECTOR[binary.AndOp] = _logic("vand", (0.0,))
+VECTOR[binary.OrOp] = _logic("vor", (1.0,))
+VECTOR[binary.XorOp] = _logic("vxor", ())
 
 
 @vector(binary.WhereOp)

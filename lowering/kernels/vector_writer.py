@@ -14,8 +14,8 @@ from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.lowering.kernels.description import Step, Value
 from ge.lowering.kernels.join_products import join_products
 
-NOT_ON_DEVICE = (dtypes.I64, dtypes.U64, dtypes.F64, dtypes.U32, dtypes.U16)
-"""Element types that no vector instruction of the machine works on."""
+EXACT_MOST = 1 << 53
+"""Whole numbers up to this are numbers of an instruction; larger ones must be tensors."""
 
 
 class Tile(NamedTuple):
@@ -80,7 +80,7 @@ class VectorWriter:
         """Floats as the type that everything is computed in."""
         if isinstance(arg, Tile) and arg.dtype is F16 and self.narrow:
             return arg
-        if isinstance(arg, Tile) and arg.dtype in NOT_ON_DEVICE:
+        if isinstance(arg, Tile) and arg.dtype is dtypes.F64:
             raise UnsupportedError(f"the vector unit must not be given {arg.dtype} elements")
         if isinstance(arg, Tile) and arg.dtype.is_float:
             return self.convert(arg, F32)
@@ -95,6 +95,10 @@ class VectorWriter:
         if not a.dtype.is_float and number % 1 != 0:
             raise UnsupportedError(f"the vector unit must not be given {a.dtype} and a fraction")
         return self.step(instr, self.new(a.dims, a.dtype), a, numbers=(number,))
+
+    def tile(self, arg: Arg, dtype: DType) -> Tile:
+        """The argument as a tile, a number as one of `dtype`."""
+        return arg if isinstance(arg, Tile) else self.fill(arg, (), dtype)
 
     def tiles(self, instr: str, a: Tile, b: Tile) -> Tile:
         return self.step(instr, self.new((*a.dims, *b.dims), a.dtype), a, b)
@@ -173,9 +177,6 @@ class VectorWriter:
 
     def div(self, a: Arg, b: Arg) -> Arg:
         a, b = self.wide(a), self.wide(b)
-        for x in (a, b):
-            if isinstance(x, Tile) and not x.dtype.is_float:
-                raise UnsupportedError(f"the vector unit must not be given {x.dtype} to divide")
         if isinstance(a, Tile) and isinstance(b, Tile):
             return self.tiles("vdiv", a, b)
         if not isinstance(b, Tile):

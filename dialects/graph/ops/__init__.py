@@ -5,6 +5,7 @@ from ge.dialects.graph.ops import (
     activation,
     attention,
     binary,
+    bitwise,
     conv,
     host,
     index,
@@ -20,6 +21,7 @@ from ge.dialects.graph.ops import (
 
 FAMILIES = (
     binary,
+    bitwise,
     unary,
     trigonometry,
     activation,
