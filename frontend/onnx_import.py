@@ -19,7 +19,9 @@ from ge.dialects.graph import OPS
 from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
-from ge.frontend import onnx_windows as onnx_windows  # registers its adapters
+from ge.frontend import onnx_quantized as onnx_quantized  # registers its adapters
+from ge.frontend import onnx_windows as onnx_windows
+from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body
 from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
@@ -79,8 +81,8 @@ class _Import:
         graph = self.model.graph
         self._nodes(graph, dict(self.model.opset_imports), 0, "")
         if self.deciding:
-            names = {a: n for a, n in zip(self.block.args, self.inputs, strict=True)}
-            raise NeedsValues(self._unsupported(), [names[a] for a in self.deciding])
+            named = zip(self.block.args, self.inputs, strict=True)
+            raise NeedsValues(self._unsupported(), [n for a, n in named if a in self.deciding])
         if self.refused:
             raise self._unsupported()
         outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
@@ -168,9 +170,9 @@ class _Import:
             [bool(v.uses()) or v.is_graph_output() for v in node.outputs],
         )
         try:
-            outs = self._results(view)
-        except Refused:
-            if depth >= MAX_DEPTH or not self._inline(node, view, depth):
+            outs = self._results(view, opsets, depth)
+        except Refused as e:
+            if e.unknown is not None or depth >= MAX_DEPTH or not self._inline(node, view, depth):
                 raise
             return
         for value, out in zip(node.outputs, outs, strict=False):
@@ -178,7 +180,9 @@ class _Import:
             if isinstance(out, SSAValue) and out.name_hint is None:
                 _hint(out, value.name)
 
-    def _results(self, node: Node) -> list[Value]:
+    def _results(self, node: Node, opsets: dict[str, int], depth: int) -> list[Value]:
+        if (control := CONTROL.get(node.op)) is not None:
+            return control(_Bodies(self, opsets, depth + 1, node.name), node)
         adapter = ADAPTERS.get(node.op)
         done = None if adapter is None else adapter(self.builder, node)
         if done is not None:
@@ -187,6 +191,27 @@ class _Import:
         if cls is None:
             raise Refused("")
         return self._operator(cls, node)
+
+    def body(
+        self,
+        graph: Any,
+        inputs: Sequence[Value],
+        opsets: dict[str, int],
+        depth: int,
+        source: str,
+    ) -> list[Value]:
+        """The results of a graph inside a node; raises Refused if one is not supported."""
+        if depth > MAX_DEPTH:
+            raise Refused(f"graphs must be at most {MAX_DEPTH} inside each other")
+        self.values.update(zip(graph.inputs, inputs, strict=True))
+        made = {v for node in graph for v in node.outputs}
+        self.unknown -= made
+        for value in made:
+            self.values.pop(value, None)
+        self._nodes(graph, opsets, depth, source)
+        if any(v in self.unknown for v in graph.outputs):
+            raise Refused("its body has unsupported operators")
+        return [self._value(v) for v in graph.outputs]
 
     def _operator(self, cls: type[GraphOp], node: Node) -> list[Value]:
         """The operator of a node in its newest form: its inputs and attributes by name."""
@@ -239,6 +264,19 @@ class _Import:
             line += f": {reason}" if reason else ": no such operator here"
             lines.append(line + (f"; works: {nearest}" if nearest else ""))
         return UnsupportedError(message, self.where, "\n".join(lines))
+
+
+class _Bodies:
+    """The graphs inside one node."""
+
+    def __init__(self, of: _Import, opsets: dict[str, int], depth: int, source: str) -> None:
+        self.builder = of.builder
+        self._of = of
+        self._place = (opsets, depth, source)
+
+    def body(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
+        """The results of a graph on these inputs."""
+        return self._of.body(graph, inputs, *self._place)
 
 
 def _arguments_behind(value: SSAValue) -> set[SSAValue]:

@@ -46,6 +46,7 @@ from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
 from ge.dialects.graph.ops.window import Window
 from ge.lowering.decompose_attention import attention
 from ge.lowering.decompose_indexing import INDEXING
+from ge.lowering.decompose_quantized import QUANTIZED
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -333,6 +334,7 @@ def _turned(weights: Array, group: int) -> Array:
 
 RULES: Rules = {
     **INDEXING,
+    **QUANTIZED,
     TileOp: [_tile],
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
     DepthToSpaceOp: [_depth_to_space],

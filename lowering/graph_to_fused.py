@@ -20,6 +20,7 @@ from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
+from ge.lowering import image_anchors as image_anchors  # registers its rows
 from ge.lowering.anchors import ANCHORS, copy_of, elementwise, host, rowwise
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.vector_ops import VECTOR

@@ -12,9 +12,10 @@ from ge.dialects.graph.ops import activation as act
 from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
 from ge.lowering.kernels.integer_ops import INTEGER, divided, power
+from ge.lowering.kernels.trigonometric_ops import TRIGONOMETRIC
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
-VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER}
+VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER, **TRIGONOMETRIC}
 """Elementwise operators: writer, operands and attributes to the result."""
 
 
@@ -366,9 +367,16 @@ def _softsign(w: VectorWriter, x: Arg) -> Arg:
     return w.div(x, w.add(w.unary("vabs", x), 1.0))
 
 
+MISH_MOST = 20.0
+"""From here on the factor is 1."""
+
+
 @vector(act.MishOp)
 def _mish(w: VectorWriter, x: Arg) -> Arg:
-    return w.mul(x, _tanh(w, _softplus(w, x)))
+    """`tanh(ln(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2)` with `e` = e^x"""
+    grown = w.exp(w.minimum(x, MISH_MOST))
+    square = w.mul(grown, w.add(grown, 2.0))
+    return w.mul(x, w.div(square, w.add(square, 2.0)))
 
 
 @vector(act.SwishOp)
