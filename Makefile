@@ -55,5 +55,5 @@ $(ready): pyproject.toml
 
 $(ready_torch): $(ready)
 	@echo "installing torch"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check torch==2.13.0
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[torch-test]'
 	@touch $@

@@ -1,99 +1,115 @@
-"""Attention as one operator, written as what its fusion knows: product, softmax, product."""
+"""Attention as products, masks and a softmax, which a fusion joins again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
-from ge.dialects.graph.base import shape_of
+from ge.dialects.dtypes import DType
+from ge.dialects.graph.base import constant_of, dims, shape_of, type_of
 from ge.dialects.graph.ops.attention import AttentionOp
-from ge.dialects.graph.ops.binary import AddOp, AndOp, GreaterOp, MaxOp, MulOp, WhereOp
-from ge.dialects.graph.ops.layout import TransposeOp
+from ge.dialects.graph.ops.binary import AddOp, GreaterOp, MaxOp, MulOp, WhereOp
+from ge.dialects.graph.ops.layout import ReshapeOp, TransposeOp
 from ge.dialects.graph.ops.linear import MatMulOp
 from ge.dialects.graph.ops.norm import SoftmaxOp
 from ge.dialects.graph.ops.reduce import ReduceMaxOp
 from ge.dialects.graph.ops.trigonometry import TanhOp
-from ge.lowering.decompose_indexing import cast, dtype_of, number, reshape
-from ge.lowering.rewriting import Here, Rules
-
-HIDDEN = {dtypes.F32: -3e38, dtypes.BF16: -3e38, dtypes.F16: -65504.0}
-"""The score of a key that a query must not see: no weight comes of it, and no nan either."""
+from ge.dialects.graph.ops.unary import CastOp
+from ge.lowering.rewriting import Here
 
 
-def _attention(here: Here, op: AttentionOp) -> SSAValue:
-    """softmax(scale * Q K' + mask) V; queries that share a head of keys stand beside each other"""
+def attention(here: Here, op: AttentionOp) -> SSAValue:
+    """Attention -> softmax(q . k' * scale + mask) . v, a row without any key left being zero"""
     attrs = op.attrs
     q = _heads(here, op.q, attrs["q_num_heads"])
     k, v = (_heads(here, x, attrs["kv_num_heads"]) for x in (op.k, op.v))
-    b, h, s, d = shape_of(q)
-    heads, t = shape_of(k)[1:3]
-    shared = h // heads
+    batch, heads, rows, depth = shape_of(q)
+    groups, keys = shape_of(k)[1:3]
+    shared = heads // groups
     if shared > 1:
-        q = reshape(here, q, (b, heads, shared, s, d))
-        k, v = (reshape(here, x, (b, heads, 1, t, shape_of(x)[-1])) for x in (k, v))
-    rank = len(shape_of(k))
-    turned = here.make(TransposeOp, k, perm=(*range(rank - 2), rank - 1, rank - 2))
-    dtype = dtype_of(q)
-    factor = d**-0.5 if attrs["scale"] is None else attrs["scale"]
-    scores = here.make(MulOp, here.make(MatMulOp, q, turned), number(here, factor, dtype))
+        # Heads that share keys lie behind each other; the keys are the same for all of them.
+        q = here.make(ReshapeOp, q, shape=(batch, groups, shared, rows, depth))
+        k, v = (here.make(ReshapeOp, x, shape=(batch, groups, 1, *shape_of(x)[2:])) for x in (k, v))
+    rank = len(shape_of(q))
+    turned = (*range(rank - 2), rank - 1, rank - 2)
+    scores = here.make(MatMulOp, q, here.make(TransposeOp, k, perm=turned))
+    number = _numbers(here, scores)
+    scale = attrs["scale"]
+    scores = here.make(MulOp, scores, number(depth**-0.5 if scale is None else scale))
     if cap := attrs["softcap"]:
-        capped = here.make(TanhOp, here.make(MulOp, scores, number(here, 1 / cap, dtype)))
-        scores = here.make(MulOp, capped, number(here, cap, dtype))
-    mask, seen = _mask(here, op, (s, t), shared)
-    if mask is not None:
+        bent = here.make(TanhOp, here.make(MulOp, scores, number(1.0 / cap)))
+        scores = here.make(MulOp, bent, number(cap))
+    masks = [op.attn_mask] if op.attn_mask is not None else []
+    if attrs["is_causal"]:
+        masks.append(here.constant(np.tri(rows, keys, dtype=bool)))
+    kept = []
+    for mask in masks:
+        mask = _grouped(here, mask, shared)
         scores = _masked(here, scores, mask)
+        kept += _kept(here, mask)
     y = here.make(MatMulOp, here.make(SoftmaxOp, scores, axis=-1), v)
-    if seen is not None:
-        y = here.make(WhereOp, seen, y, number(here, 0, dtype))
-    y = reshape(here, y, (b, h, s, shape_of(v)[-1]))
+    for some in kept:
+        y = here.make(WhereOp, some, y, _numbers(here, y)(0.0))
+    y = here.make(ReshapeOp, y, shape=(batch, heads, rows, shape_of(y)[-1]))
     if len(shape_of(op.q)) == 4:
         return y
-    return reshape(here, here.make(TransposeOp, y, perm=(0, 2, 1, 3)), shape_of(op.out))
+    apart = here.make(TransposeOp, y, perm=(0, 2, 1, 3))
+    return here.make(ReshapeOp, apart, shape=shape_of(op.results[0]))
+
+
+def _numbers(here: Here, like: SSAValue) -> Callable[[float], SSAValue]:
+    """Makes constants of one number in the type of `like`."""
+    numpy = _element(like).numpy
+    return lambda value: here.constant(np.asarray(value, numpy))
+
+
+def _element(value: SSAValue) -> DType:
+    return dtypes.of_ir(type_of(value).element_type)
 
 
 def _heads(here: Here, x: SSAValue, heads: int | None) -> SSAValue:
-    """Batch, heads, length and head size as dims of their own."""
-    if len(shape_of(x)) == 4:
+    """An operand with its heads in a dim of their own."""
+    shape = shape_of(x)
+    if len(shape) == 4:
         return x
-    b, s, width = shape_of(x)
-    assert heads is not None
-    apart = reshape(here, x, (b, s, heads, width // heads))
+    count = heads or 1
+    apart = here.make(ReshapeOp, x, shape=(*shape[:2], count, shape[2] // count))
     return here.make(TransposeOp, apart, perm=(0, 2, 1, 3))
 
 
+def _grouped(here: Here, mask: SSAValue, shared: int) -> SSAValue:
+    """The mask of scores whose heads lie in two dims."""
+    shape = shape_of(mask)
+    if shared == 1 or len(shape) < 3:
+        return mask
+    full = (1,) * (4 - len(shape)) + shape
+    heads = (1, 1) if full[1] == 1 else (full[1] // shared, shared)
+    return here.make(ReshapeOp, mask, shape=(full[0], *heads, *full[2:]))
+
+
 def _masked(here: Here, scores: SSAValue, mask: SSAValue) -> SSAValue:
-    dtype = dtype_of(scores)
-    hidden = number(here, HIDDEN[dtype], dtype)
-    if dtype_of(mask) is dtypes.B8:
-        return here.make(WhereOp, mask, scores, hidden)
-    return here.make(AddOp, scores, here.make(MaxOp, mask, hidden))
+    """Masked scores are the lowest number, not infinite: a row of nothing else stays a number."""
+    # The type stubs of ml_dtypes do not know its functions.
+    finfo: Any = ml_dtypes.finfo
+    lowest = _numbers(here, scores)(float(finfo(_element(scores).numpy).min))
+    if _element(mask) is dtypes.B8:
+        return here.make(WhereOp, mask, scores, lowest)
+    return here.make(MaxOp, here.make(AddOp, scores, mask), lowest)
 
 
-def _mask(
-    here: Here, op: AttentionOp, size: tuple[int, int], shared: int
-) -> tuple[SSAValue | None, SSAValue | None]:
-    """What is seen of the keys, and whether a query sees any; None where that is not in doubt."""
-    causal = here.constant(np.tri(*size, dtype=bool)) if op.attrs["is_causal"] else None
-    mask: SSAValue | None = op.attn_mask
-    if mask is None:
-        return causal, None
-    own = (1,) * (4 - len(shape_of(mask))) + shape_of(mask)
-    if shared > 1:
-        groups = (own[1] // shared, shared) if own[1] > 1 else (1, 1)
-        own = (own[0], *groups, *own[2:])
-    mask = reshape(here, mask, own)
-    if dtype_of(mask) is not dtypes.B8:
-        hidden = number(here, HIDDEN[dtype_of(mask)], dtype_of(mask))
-        if causal is not None:
-            mask = here.make(WhereOp, causal, mask, hidden)
-        best = here.make(ReduceMaxOp, mask, axes=(len(own) - 1,), keepdims=True)
-        return mask, here.make(GreaterOp, best, hidden)
-    if causal is not None:
-        mask = here.make(AndOp, mask, causal)
-    flags = cast(here, mask, dtypes.F16)
-    best = here.make(ReduceMaxOp, flags, axes=(len(shape_of(flags)) - 1,), keepdims=True)
-    return mask, cast(here, best, dtypes.B8)
-
-
-ATTENTION: Rules = {AttentionOp: [_attention]}
+def _kept(here: Here, mask: SSAValue) -> list[SSAValue]:
+    """Which rows have any key left; nothing where it is known that all have."""
+    known = constant_of(mask)
+    is_bool = _element(mask) is dtypes.B8
+    if known is not None:
+        some = (known if is_bool else known > -np.inf).any(axis=-1, keepdims=True)
+        return [] if some.all() else [here.constant(some)]
+    value = here.make(CastOp, mask, to=dtypes.F32)
+    largest = here.make(ReduceMaxOp, value, axes=(len(dims(type_of(mask))) - 1,), keepdims=True)
+    least = 0.0 if is_bool else -np.inf
+    return [here.make(GreaterOp, largest, here.constant(np.asarray(least, np.float32)))]

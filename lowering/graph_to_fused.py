@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -79,7 +79,8 @@ class _Kernels:
             return
         if (see := VIEWS.get(type(op))) is not None:
             views = see(self.seen[op.operands[0]], op)
-            if None not in views or type(op) not in ANCHORS:
+            computed = type(op) in ANCHORS or type(op) in VECTOR
+            if None not in views or not computed:
                 self.views(op, views)
                 return
         if op.on_host:
@@ -162,7 +163,7 @@ class _Kernels:
     def transposed(self, value: SSAValue) -> SSAValue:
         layout = self.seen[value]
         return self.as_value(
-            Layout(layout.base, layout.shape[::-1], layout.strides[::-1], layout.offset)
+            replace(layout, shape=layout.shape[::-1], strides=layout.strides[::-1])
         )
 
     def constant(self, array: Array) -> SSAValue:
@@ -173,9 +174,10 @@ class _Kernels:
     def as_value(self, layout: Layout) -> SSAValue:
         """The tensor itself, or an operation that views it."""
         stored = shape_of(layout.base)
-        if layout.shape == stored and layout.is_dense and layout.offset == 0:
+        same = layout.shape == stored and layout.element is None
+        if same and layout.is_dense and layout.offset == 0:
             return layout.base
-        element = type_of(layout.base).element_type
+        element = layout.element or type_of(layout.base).element_type
         op = ViewOp.create(
             operands=[layout.base],
             properties={"offset": IntsAttr((layout.offset,)), "strides": IntsAttr(layout.strides)},

@@ -25,6 +25,7 @@ from ge.dialects.npu.isa.move import MISS_ALL
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
 from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
 from ge.lowering.programs import programs_of
+from ge.lowering.reuse import refetched
 from ge.lowering.scopes import Scope, root, scopes
 
 KEPT = 0.75
@@ -38,28 +39,38 @@ class HintCachePass(ModulePass):
     """Say of each load and store how much of it reaches device memory."""
 
     name = "hint-cache"
+    stay: bool = False
+    """What the program leaves may stay in the cache, where that has room for all its tensors."""
+    stream: tuple[str, ...] = ()
+    """Inputs that go past the cache and take no room in it."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_of(op):
-            _hint(program)
+            self._hint(program)
+
+    def _hint(self, program: ProgramOp) -> None:
+        room = int(targets.load(program.target.data).l2_bytes * KEPT)
+        cached = [t for t in program.body.block.ops if isinstance(t, TensorOp)]
+        cached = [t for t in cached if not t.label or t.label.data not in self.stream]
+        stays = self.stay and sum(_bytes(t.result) for t in cached) <= room
+        _hint(program, room, stays)
 
 
-def _hint(program: ProgramOp) -> None:
-    room = int(targets.load(program.target.data).l2_bytes * KEPT)
+def _hint(program: ProgramOp, room: int, stays: bool) -> None:
     kernels = {
         k.sym_name.data: k
         for k in program.body.block.ops
         if isinstance(k, KernelOp) and k.dims is not None
     }
-    cold = _cold_operands(program, room)
+    cold = _cold_operands(program, room, stays)
     for name, kernel in kernels.items():
         for index, arg in enumerate(kernel.body.block.args):
             users = [u.operation for u in arg.uses]
             moves = [o for o in users if isinstance(o, MoveOp) and arg in (o.source, o.target)]
-            _set(kernel, arg, moves, index in cold[name], program.cores.value.data)
+            _set(kernel, arg, moves, index in cold[name], program.cores.value.data, room)
 
 
-def _cold_operands(program: ProgramOp, room: int) -> dict[str, set[int]]:
+def _cold_operands(program: ProgramOp, room: int, stays: bool) -> dict[str, set[int]]:
     """By kernel: the operands that some call has to fetch from, or leave in, device memory."""
     cold: dict[str, set[int]] = defaultdict(set)
     arena = program.arena.data[0] if program.arena else 0
@@ -75,7 +86,7 @@ def _cold_operands(program: ProgramOp, room: int) -> dict[str, set[int]]:
             tensor = value.owner
             assert isinstance(tensor, TensorOp)
             away = tensor not in touched or passed - touched[tensor] > room
-            leaves = tensor.role.data == "output" or arena > room
+            leaves = not stays and (tensor.role.data == "output" or arena > room)
             if leaves if index >= written else away:
                 cold[name].add(index)
         passed += sum(_bytes(v) for v in dict.fromkeys(call.args))
@@ -91,11 +102,16 @@ def _bytes(value: SSAValue) -> int:
     return prod(type_.shape) * type_.dtype.bytes
 
 
-def _set(kernel: KernelOp, arg: SSAValue, moves: Iterable[MoveOp], cold: bool, cores: int) -> None:
+def _set(
+    kernel: KernelOp, arg: SSAValue, moves: Iterable[MoveOp], cold: bool, cores: int, room: int
+) -> None:
     """The hint of every move of one operand."""
     homes = {op: scope for scope in scopes(root(kernel)) for op in scope.block.ops}
     loads = [m for m in moves if m.source is arg]
     loaded = sum(_loaded(m, homes[m.target.owner], cores) for m in loads)
+    fetched = max(
+        (refetched(kernel, m, homes[m.target.owner], cores, room) for m in loads), default=1
+    )
     type_ = arg.type
     assert isinstance(type_, HbmType)
     distinct = prod(n for n, s in zip(type_.shape, type_.strides, strict=True) if s)
@@ -104,7 +120,7 @@ def _set(kernel: KernelOp, arg: SSAValue, moves: Iterable[MoveOp], cold: bool, c
         if not cold:
             miss = 0
         elif move.source is arg:
-            miss = min(MISS_ALL, ceil(MISS_ALL * distinct / max(loaded, 1)))
+            miss = min(MISS_ALL, ceil(MISS_ALL * distinct * fetched / max(loaded, 1)))
         else:
             miss = MISS_ALL
         if miss != MISS_ALL:

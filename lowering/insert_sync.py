@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import DoesNotFit
 from ge.dialects.npu.isa.sync import FLAGS
-from ge.dialects.npu.places import Unit
+from ge.dialects.npu.places import UNITS, Unit
 from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, SetOp, WaitOp
 from ge.lowering.accesses import Access, accesses, unit_of
 from ge.lowering.programs import kernels_of
@@ -184,9 +184,9 @@ def _plan(kernel: KernelOp, cores: int, overlap: bool) -> list[tuple[_Body, list
             home = buffer.parent_op()
             assert isinstance(home, KernelOp | ForOp)
             _needed(bodies[home], bodies, buffer, uses, buffer.copy_count)
-    if not overlap:
-        for body in bodies.values():
-            _take_turns(body)
+    for body in bodies.values():
+        for first, then in [*_orders(body), *([] if overlap else [(Unit.V, Unit.M)])]:
+            _take_turns(body, first, then)
     for body in bodies.values():
         # What no later run of the body waits for needs no flag.
         runs = body.scope.runs(cores)
@@ -194,18 +194,18 @@ def _plan(kernel: KernelOp, cores: int, overlap: bool) -> list[tuple[_Body, list
     return [(body, _reduced(body)) for body in bodies.values()]
 
 
-def _take_turns(body: _Body) -> None:
-    """Let the next iteration's matrix work wait for this one's vector work."""
+def _take_turns(body: _Body, first: Unit, then: Unit) -> None:
+    """Let the next iteration's work of one unit wait for this one's work of another."""
     runs = {
         unit: [i for i, op in enumerate(body.children) if unit in _units_in(op)]
-        for unit in (Unit.M, Unit.V)
+        for unit in (first, then)
     }
-    if not (runs[Unit.M] and runs[Unit.V]):
+    if not (runs[first] and runs[then]):
         return
     any_buffer = next((op for op in body.scope.block.ops if isinstance(op, BufferOp)), None)
-    first, last = runs[Unit.M][0], runs[Unit.V][-1]
-    if any_buffer and body.repeats and first < last:
-        body.flags.append(Flag(last, Unit.V, first, Unit.M, 1, 1, any_buffer))
+    last, start = runs[first][-1], runs[then][0]
+    if any_buffer and body.repeats and start < last:
+        body.flags.append(Flag(last, first, start, then, 1, 1, any_buffer))
 
 
 def insert(kernel: KernelOp, cores: int, overlap: bool = True) -> None:
@@ -249,6 +249,14 @@ def _place(body: _Body, flag: Flag, base: int, kernel: KernelOp) -> None:
         for i in range(flag.copies):
             top.insert_op_before(SetOp.of(*flag.pair, base + i, 1), start)
             top.add_op(WaitOp.of(*flag.pair, base + i, 1))
+
+
+def _orders(body: _Body) -> list[Pair]:
+    """Units that have to wait for others from one iteration to the next."""
+    loop = body.scope.op
+    asked = loop.orders or () if isinstance(loop, ForOp) else ()
+    pairs = (words.data.split() for words in asked)
+    return [(UNITS[first], UNITS[then]) for first, then in pairs]
 
 
 @dataclass(frozen=True)

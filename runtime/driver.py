@@ -117,6 +117,8 @@ class Compilation:
 def begin(source: Source, options: Options, watch: Watch | None = None) -> Compilation:
     """The model, simplified; raises GeError for what cannot be read or asked for."""
     options = checked(options)
+    if source.is_torch:
+        options = replace(options, narrow=True)
     started = time.perf_counter()
     module, level = source.read(make_context())
     if level is Level.NPU:

@@ -80,3 +80,13 @@ class Program:
     def weights_bytes(self) -> int:
         """Bytes of the weights area."""
         return sum(-(-b.bytes // ALIGNMENT) * ALIGNMENT for b in self.weights)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of device memory: weights, inputs, outputs and intermediates."""
+        return self.weights_bytes + sum(t.bytes for t in self.signature) + self.arena.bytes
+
+    @property
+    def signature(self) -> list[Tensor]:
+        """Inputs and outputs."""
+        return [*self.inputs, *self.outputs]

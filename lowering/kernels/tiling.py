@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ge.dialects.diagnostics import InputError, did_you_mean
+from ge.dialects.npu.places import UNITS
 from ge.lowering.kernels.description import Description, DimKind, Vector
 
 Pairs = tuple[tuple[str, int], ...]
@@ -32,6 +33,8 @@ class Tiling:
     """Operands that must not be loaded outside a loop: memory would overflow."""
     copies: Pairs = ()
     """Copies of buffers, by label; the others get what there is room for."""
+    orders: tuple[tuple[str, str, str], ...] = ()
+    """A loop and two units: the second waits for what the first did an iteration before."""
 
     def nest(self, result: str, default: Pairs) -> Pairs:
         """The loops around a product."""
@@ -46,7 +49,8 @@ def parse_tiling(text: str) -> Tiling:
     """A tiling written as clauses.
 
     `block m=128 n=256; nest acc k=512 k=64; load a acc_k512; chunk 0 m=64; copies a_l1=1`, and
-    `inner n=64`, `sequential 128`, `stage 1`, `pin x0 block`. Raises InputError naming the clause.
+    `inner n=64`, `sequential 128`, `stage 1`, `pin x0 block`, `order block fix mte2`. Raises
+    InputError naming the clause.
     """
     found: dict[str, Any] = {"block": ()}
     for clause in filter(None, (c.strip() for c in text.split(";"))):
@@ -57,7 +61,7 @@ def parse_tiling(text: str) -> Tiling:
         name, read = _CLAUSES[word]
         try:
             value = read(rest)
-        except (ValueError, IndexError):
+        except (ValueError, LookupError):
             raise InputError(f"'{clause}' must be like '{_EXAMPLES[word]}'") from None
         if isinstance(value, frozenset):
             value |= found.get(name, frozenset())
@@ -113,6 +117,11 @@ def _two(words: Sequence[str]) -> tuple[str, str]:
     return first, second
 
 
+def _order(words: Sequence[str]) -> tuple[str, str, str]:
+    loop, first, then = words
+    return loop, UNITS[first].value, UNITS[then].value
+
+
 _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "block": ("block", _pairs),
     "inner": ("inner", _pairs),
@@ -123,6 +132,7 @@ _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "stage": ("final_stage", lambda words: (0, 1)[int(words[0])]),
     "pin": ("pinned", lambda words: frozenset({_two(words)})),
     "copies": ("copies", _pairs),
+    "order": ("orders", lambda words: (_order(words),)),
 }
 _EXAMPLES = {
     "block": "block m=128 n=256",
@@ -134,4 +144,5 @@ _EXAMPLES = {
     "stage": "stage 1",
     "pin": "pin x0 block",
     "copies": "copies a_l1=1",
+    "order": "order block fix mte2",
 }

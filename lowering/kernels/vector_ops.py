@@ -9,7 +9,7 @@ from typing import Any
 from ge.dialects import dtypes
 from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import activation as act
-from ge.dialects.graph.ops import binary, trigonometry, unary
+from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
 from ge.lowering.kernels.integer_ops import INTEGER, divided, power
 from ge.lowering.kernels.trigonometric_ops import TRIGONOMETRIC
@@ -33,6 +33,8 @@ NARROW: frozenset[type[GraphOp]] = frozenset(
         act.ClipOp,
         act.LeakyReluOp,
         act.PReluOp,
+        reduce.ReduceMaxOp,
+        reduce.ReduceMinOp,
     }
 )
 """Operators that the vector unit does in f16 with the operator's own single rounding."""
@@ -370,21 +372,27 @@ VECTOR[binary.LessOrEqualOp] = _comparison("le")
 VECTOR[binary.GreaterOrEqualOp] = _comparison("ge")
 
 
-@vector(binary.AndOp)
-def _and(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vand", a, b)
+def _logic(instr: str, settled: tuple[float, ...]) -> Callable[[VectorWriter, Arg, Arg], Arg]:
+    """A logical instruction; `settled` is the number that alone decides the result, if any."""
+
+    def write(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+        if isinstance(a, Tile) and isinstance(b, Tile):
+            return w.tiles(instr, a, b)
+        tile, number = (a, b) if isinstance(a, Tile) else (b, a)
+        if number in settled or not isinstance(tile, Tile):
+            return number
+        return w.compare("eq", tile, 0.0) if instr == "vxor" and number else tile
+
+    return write
 
 
-@vector(binary.OrOp)
-def _or(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vor", a, b)
-
-
-@vector(binary.XorOp)
-def _xor(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vxor", a, b)
+VECTOR[binary.AndOp] = _logic("vand", (0.0,))
+VECTOR[binary.OrOp] = _logic("vor", (1.0,))
+VECTOR[binary.XorOp] = _logic("vxor", ())
 
 
 @vector(binary.WhereOp)
-def _where(w: VectorWriter, condition: Tile, x: Arg, y: Arg) -> Arg:
+def _where(w: VectorWriter, condition: Arg, x: Arg, y: Arg) -> Arg:
+    if not isinstance(condition, Tile):
+        return x if condition else y
     return w.select(condition, x, y)

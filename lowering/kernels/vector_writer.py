@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from math import frexp
 from typing import NamedTuple
@@ -10,7 +10,9 @@ from typing import NamedTuple
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.dtypes import B8, F16, F32, I32, DType
+from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.lowering.kernels.description import Step, Value
+from ge.lowering.kernels.join_products import join_products
 
 EXACT_MOST = 1 << 53
 """Whole numbers up to this are numbers of an instruction; larger ones must be tensors."""
@@ -35,9 +37,10 @@ class VectorWriter:
     what the operator means.
     """
 
-    def __init__(self, order: Sequence[str], stem: str = "t", narrow: bool = False) -> None:
+    def __init__(self, extents: Mapping[str, int], stem: str = "t", narrow: bool = False) -> None:
+        """`extents` are those of the kernel's dimensions, in its order."""
         self.narrow = narrow
-        self.order = tuple(order)
+        self.extents = extents
         self.stem = stem
         self.steps: list[Step] = []
         self.values: dict[str, Value] = {}
@@ -49,7 +52,7 @@ class VectorWriter:
         return tile
 
     def sorted(self, dims: Sequence[str]) -> tuple[str, ...]:
-        return tuple(d for d in self.order if d in dims)
+        return tuple(d for d in self.extents if d in dims)
 
     def step(
         self,
@@ -108,11 +111,16 @@ class VectorWriter:
         return self.step("viota", self.new((dim,), I32), numbers=(0.0, 1.0))
 
     def reduce(self, instr: str, a: Tile, over: Sequence[str]) -> Tile:
-        """Reduce the dimensions `over`, the last one first; none of them gives the tile itself."""
+        """Reduce the dimensions `over`, the last one first; none of them gives the tile itself.
+
+        Long rows get a tile to fold them into: halves are added faster than a row is summed.
+        """
         for dim in reversed(self.sorted(over)):
             if dim in a.dims:
                 rest = tuple(d for d in a.dims if d != dim)
-                a = self.step(instr, self.new(rest, a.dtype), a)
+                long = self.extents[dim] >= 2 * REPEAT_BYTES // a.dtype.bytes
+                folded = (self.new(a.dims, a.dtype),) if long else ()
+                a = self.step(instr, self.new(rest, a.dtype), a, *folded)
         return a
 
     def compare(self, how: str, a: Arg, b: Arg) -> Tile:
@@ -193,6 +201,10 @@ class VectorWriter:
         for c in coefficients[1:]:
             value = self.add(self.mul(value, x), c)
         return value
+
+    def done(self, keep: Container[str] = ()) -> tuple[Step, ...]:
+        """The steps, products joined with what is added to them; others read the values `keep`."""
+        return join_products(self.steps, self.values, keep)
 
     def finish(self, value: Arg, name: str, dims: Sequence[str], dtype: DType) -> None:
         """Leave `value` in the tile `name`, with all of `dims` and as `dtype`."""

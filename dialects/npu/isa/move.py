@@ -45,6 +45,15 @@ def _fetch(
     return Work(bytes=moved, rows=rows, hbm=-(-moved * miss // MISS_ALL))
 
 
+def _fetch_fractals(
+    size: Sizes, strides: Sizes, lo: Sizes, hi: Sizes, miss: int, dt: DType, **_: Any
+) -> Work:
+    """The rows of a matrix become rows of fractals one by one, wherever they lie in memory."""
+    work = _fetch(size, strides, lo, hi, miss, dt)
+    wide = [n for n in _inside(size, lo, hi) if n > 1]
+    return work._replace(rows=max(work.rows, wide[0])) if len(wide) == 2 else work
+
+
 def _send(size: Sizes, ds: Sizes, miss: int, dt: DType, **_: Any) -> Work:
     moved, rows = lines(size, ds, dt.bytes) if prod(size) else (0, 0)
     return Work(bytes=moved, rows=rows, hbm=-(-moved * miss // MISS_ALL))
@@ -78,7 +87,9 @@ def _load(
         out[window] = m.read(src, inside, strides, dt)
 
 
-@instr(0x40, Unit.MTE2, rate="gm_l1", work=_fetch, hardware="DataCopy GM->L1, ND->NZ by rows")
+@instr(
+    0x40, Unit.MTE2, rate="gm_l1", work=_fetch_fractals, hardware="DataCopy GM->L1, ND->NZ by rows"
+)
 def ld__l1(
     m: State,
     dst: L1,

@@ -279,6 +279,18 @@ def vmla(
     out += product
 
 
+@instr(0xAB, Unit.V, rate="vmla", work=_pass, hardware="FusedMulAdd")
+def vfma(
+    m: State, dst: Ub, a: Ub, b: Ub, size: Dims, ds: Dims, sa: Dims, sb: Dims, dt: Type
+) -> None:
+    """Scale and add: `dst = dst * a + b`."""
+    factor, term = m.read(a, size, sa, dt), m.read(b, size, sb, dt)
+    m.read(dst, size, ds, dt)
+    out = m.out(dst, size, ds, dt)
+    out *= factor
+    out += term
+
+
 @instr(0xA9, Unit.V, rate="vfill", work=_pass, hardware="Duplicate")
 def vfill(m: State, dst: Ub, s: Real, size: Dims, ds: Dims, dt: Type) -> None:
     """Fill with a number: `dst = s`."""
