@@ -18,7 +18,6 @@ from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import Array, constant_of, shape_of
 from ge.dialects.graph.ops.attention import AttentionOp
 from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
-from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
 from ge.dialects.graph.ops.index import GatherNDOp, GatherOp
 from ge.dialects.graph.ops.layout import (
     BlockOrder,
@@ -43,10 +42,10 @@ from ge.dialects.graph.ops.norm import (
 )
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
-from ge.dialects.graph.ops.window import Window
 from ge.lowering.decompose_attention import attention
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
+from ge.lowering.decompose_windows import WINDOWS
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -286,54 +285,9 @@ def _normalised(
     return here.make(ReshapeOp, value, shape=shape)
 
 
-def _conv_transpose(here: Here, op: ConvTransposeOp) -> SSAValue | None:
-    """Transposed convolution -> zeros between the elements, then a convolution, weights turned"""
-    weights = constant_of(op.w)
-    if weights is None:
-        return None
-    attrs = op.attrs
-    window = Window.of(weights.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
-    k = len(window.kernel)
-    reach = [extent - 1 for extent in window.extent]
-    extra = attrs["output_padding"] or (0,) * k
-    low = [r - p for r, p in zip(reach, window.pads[:k], strict=True)]
-    ends = zip(reach, window.pads[k:], extra, window.strides, strict=True)
-    high = [r - p + e - step + 1 for r, p, e, step in ends]
-    image = _spread(here, op.x, window.strides)
-    pads = (*low, *high)
-    if min(pads) < 0:
-        image = here.make(PadOp, image, pads=(0, 0, *low, 0, 0, *high))
-        pads = (0,) * len(pads)
-    group = attrs["group"]
-    turned = _turned(weights, group)
-    how = {"group": group, "dilations": window.dilations, "pads": pads}
-    return here.make(ConvOp, image, here.constant(turned), op.b, **how)
-
-
-def _spread(here: Here, x: SSAValue, strides: Shape) -> SSAValue:
-    """The image with `strides[i] - 1` zeros behind each element along spatial dim i."""
-    if prod(strides) == 1:
-        return x
-    shape, size = shape_of(x), shape_of(x)[2:]
-    apart = tuple(chain.from_iterable((s, 1) for s in size))
-    behind = tuple(chain.from_iterable((0, step - 1) for step in strides))
-    lone = here.make(ReshapeOp, x, shape=(*shape[:2], *apart))
-    spread = here.make(PadOp, lone, pads=(*(0,) * (len(behind) + 2), 0, 0, *behind))
-    wide = tuple(s * step for s, step in zip(size, strides, strict=True))
-    return here.make(ReshapeOp, spread, shape=(*shape[:2], *wide))
-
-
-def _turned(weights: Array, group: int) -> Array:
-    """Weights C x M/group of a transposed convolution as those, M x C/group, of a plain one."""
-    inputs, outputs, *kernel = weights.shape
-    flipped = np.flip(weights, tuple(range(2, weights.ndim)))
-    apart = flipped.reshape(group, inputs // group, outputs, *kernel)
-    swapped = np.swapaxes(apart, 1, 2).reshape(group * outputs, inputs // group, *kernel)
-    return np.ascontiguousarray(swapped)
-
-
 RULES: Rules = {
     **INDEXING,
+    **WINDOWS,
     **QUANTIZED,
     TileOp: [_tile],
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
@@ -346,6 +300,5 @@ RULES: Rules = {
     TriluOp: [_trilu],
     GroupNormalizationOp: [_group_norm],
     InstanceNormalizationOp: [_instance_norm],
-    ConvTransposeOp: [_conv_transpose],
     AttentionOp: [attention],
 }
