@@ -176,6 +176,14 @@ def _reduce(g: Builder, node: Node) -> list[Value] | None:
     return None
 
 
+@adapts("PRelu")
+def _prelu(g: Builder, node: Node) -> None:
+    # Old models give a slope a channel, whatever dims are behind the channels.
+    slope, shape = g.shape_of(node.needed(1)), g.shape_of(node.needed(0))
+    if node.version < 9 and len(slope) == 1 and len(shape) > 2 and slope[0] == shape[1]:
+        node.inputs[1] = g.one(ReshapeOp, node.needed(1), shape=(*slope, *(1,) * (len(shape) - 2)))
+
+
 @adapts("Squeeze")
 def _squeeze(g: Builder, node: Node) -> None:
     axes = node.attrs.get("axes") or node.ints(1, "axes")

@@ -17,7 +17,7 @@ from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import Array, constant_of, shape_of
 from ge.dialects.graph.ops.attention import AttentionOp
-from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
+from ge.dialects.graph.ops.binary import AddOp, MulOp, PowOp, WhereOp
 from ge.dialects.graph.ops.index import GatherNDOp, GatherOp
 from ge.dialects.graph.ops.layout import (
     BlockOrder,
@@ -39,6 +39,7 @@ from ge.dialects.graph.ops.norm import (
     GroupNormalizationOp,
     InstanceNormalizationOp,
     LayerNormalizationOp,
+    LRNOp,
 )
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
@@ -136,10 +137,10 @@ def _along(here: Here, x: SSAValue, axis: int, indices: Sequence[int]) -> SSAVal
 
 
 def _pad(here: Here, op: PadOp) -> SSAValue | None:
-    """Pad with what is there -> gather along each axis"""
+    """Pad with what is there -> gather along each axis; with a computed value -> choose it"""
     attrs = op.attrs
     if attrs["mode"] is PadMode.CONSTANT:
-        return None
+        return _pad_computed(here, op)
     value: SSAValue = op.x
     shape, n = shape_of(value), len(shape_of(value))
     for axis, size in enumerate(shape):
@@ -147,6 +148,15 @@ def _pad(here: Here, op: PadOp) -> SSAValue | None:
         line = PadOp.evaluate(np.arange(size), pads=ends, mode=attrs["mode"])
         value = _along(here, value, axis, line.tolist())
     return value
+
+
+def _pad_computed(here: Here, op: PadOp) -> SSAValue | None:
+    if op.value is None or constant_of(op.value) is not None:
+        return None
+    inside = PadOp.evaluate(np.ones(shape_of(op.x), bool), **op.attrs)
+    wide = here.make(PadOp, op.x, pads=op.attrs["pads"])
+    value = here.make(ReshapeOp, op.value, shape=())
+    return here.make(WhereOp, here.constant(np.asarray(inside)), wide, value)
 
 
 def _slice(here: Here, op: SliceOp) -> SSAValue | None:
@@ -232,22 +242,39 @@ def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
     return _weighted(here, op.x, axis, ones.T if op.attrs["reverse"] else ones)
 
 
-def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue | None:
+def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue:
     """Running sum of integers -> sums over 2, 4, 8 ... elements, each of two shorter ones"""
     attrs = op.attrs
-    if attrs["reverse"] or attrs["exclusive"]:
-        return None
     shape = shape_of(op.x)
-    rank, axis = len(shape), attrs["axis"] % len(shape)
-    value: SSAValue = op.x
+    axis = attrs["axis"] % len(shape)
+    n, none = shape[axis], (0,) * len(shape)
+
+    def ahead(value: SSAValue, by: int) -> SSAValue:
+        """The value moved on along the axis, zeros behind it."""
+        widths = tuple(by if i == axis else 0 for i in range(len(shape)))
+        start, pads = (by, (*none, *widths)) if attrs["reverse"] else (0, (*widths, *none))
+        ends = {"starts": (start,), "ends": (start + n - by,), "axes": (axis,), "steps": (1,)}
+        return here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
+
+    value: SSAValue = ahead(op.x, 1) if attrs["exclusive"] else op.x
     step = 1
-    while step < shape[axis]:
-        ends = {"starts": (0,), "ends": (shape[axis] - step,), "axes": (axis,), "steps": (1,)}
-        pads = tuple(step if i == axis else 0 for i in range(2 * rank))
-        moved = here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
-        value = here.make(AddOp, value, moved)
+    while step < n:
+        value = here.make(AddOp, value, ahead(value, step))
         step *= 2
     return value
+
+
+def _lrn(here: Here, op: LRNOp) -> SSAValue:
+    """Local response -> a product with a band over the channels, then a power"""
+    attrs, shape = op.attrs, shape_of(op.x)
+    dtype, places = _dtype(op.x), np.arange(shape[1])
+    before, size = (attrs["size"] - 1) // 2, attrs["size"]
+    apart = places[None, :] - places[:, None] + before
+    band = ((apart >= 0) & (apart < size)) * (attrs["alpha"] / size)
+    sums = _weighted(here, here.make(MulOp, op.x, op.x), 1, band)
+    base = here.make(AddOp, sums, here.constant(np.asarray(attrs["bias"], dtype.numpy)))
+    power = here.constant(np.asarray(-attrs["beta"], dtype.numpy))
+    return here.make(MulOp, op.x, here.make(PowOp, base, power))
 
 
 def _trilu(here: Here, op: TriluOp) -> SSAValue:
@@ -297,6 +324,7 @@ RULES: Rules = {
     SliceOp: [_slice],
     ResizeOp: [_resize],
     CumSumOp: [_cum_sum],
+    LRNOp: [_lrn],
     TriluOp: [_trilu],
     GroupNormalizationOp: [_group_norm],
     InstanceNormalizationOp: [_instance_norm],
