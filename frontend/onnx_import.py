@@ -21,6 +21,9 @@ from ge.dialects.graph.module import make_module
 from ge.dialects.graph.ops.bounded import BoundedOp
 from ge.frontend import onnx_composed as onnx_composed  # registers its adapters
 from ge.frontend import onnx_quantized as onnx_quantized
+from ge.frontend import onnx_recurrent as onnx_recurrent
+from ge.frontend import onnx_sampling as onnx_sampling
+from ge.frontend import onnx_spectral as onnx_spectral
 from ge.frontend import onnx_windows as onnx_windows
 from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body
