@@ -8,7 +8,7 @@ ready := $(VENV)/ready
 ready_torch := $(VENV)/ready-torch
 needs := $(ready) $(if $(TORCH),$(ready_torch))
 
-.PHONY: help run test check docs clean
+.PHONY: help run test check docs conformance clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test TORCH=1   the same, with torch and the tests that need it"
 	@echo "make check          format, lint, types, fresh docs, sizes, direction of imports"
 	@echo "make docs           write the pages that are made from tables"
+	@echo "make conformance    run the backend suite of onnx, write docs/conformance.md"
 	@echo "make clean          remove .venv and caches"
 
 run: $(ready)
@@ -38,6 +39,9 @@ check: $(ready)
 docs: $(ready)
 	@$(BIN)/python docs/generate.py
 
+conformance: $(ready)
+	@$(BIN)/python -m bench.conformance -v $(ARGS)
+
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info
 
@@ -51,5 +55,5 @@ $(ready): pyproject.toml
 
 $(ready_torch): $(ready)
 	@echo "installing torch"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check torch==2.13.0
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[torch-test]'
 	@touch $@

@@ -273,13 +273,14 @@ def _to_ub(row: Row, table: Table) -> Kernel:
     hit = "L2 hit" in row["kernel"]
     chunks = table["copy"]["chunks"] if hit else 1
     ways = ("max", *("min",) * (repeats - 1)) if hit else ("max",)
-    tile = rows * (targets.load().vector_units if small else 1)
+    # What the vector unit does needs room beside a large tile: it comes in parts.
+    tile = rows * targets.load().vector_units if small else rows // 2
     block = f"block {'d0=1 ' * (repeats > 1 and not hit)}d1={tile} d2=1"
     return Kernel(
         _pieces(
             (1 if hit else repeats, height // chunks, pieces, columns), width, element, chunks, ways
         ),
-        f"{block}; copies x0_ub={4 if small else 2}",
+        f"{block}; copies x0_ub=4",
     )
 
 

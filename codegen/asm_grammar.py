@@ -161,7 +161,8 @@ class _ToLine(Transformer[Token, Line]):
                 values.append(self.word(arg))
         return _At(str(op), _column(op)), values
 
-    target = area = arena = kernel = function = source = section = incbin = absent = _directive
+    target = area = arena = kernel = function = source = routine = _directive
+    section = incbin = absent = _directive
 
 
 @cache

@@ -128,6 +128,7 @@ _DIRECTIVES: dict[str, tuple[tuple[str, Convert], ...]] = {
     ".output": _TENSOR,
     ".arena": (_INT_ARG, _keyed("lower_bound"), _keyed("no_reuse")),
     ".function": (_WORD_ARG,),
+    ".routine": (_WORD_ARG, _STRING_ARG),
     ".section": ((r"\.rodata(?![\w.])", str),),
     ".incbin": (_STRING_ARG, _DIGEST_ARG, _INT_ARG),
     ".hex": ((_STRING, hexadecimal),),

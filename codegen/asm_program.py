@@ -15,6 +15,7 @@ from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.isa.scalar import call
 from ge.dialects.npu.operands import Name, OperandError
 from ge.dialects.npu.program import WEIGHTS, Arena, Blob, Kernel, Program, Tensor
+from ge.dialects.npu.routine import Routine
 from ge.dialects.weights_file import digest_of
 
 Weights = Callable[[str, str], memoryview]
@@ -99,6 +100,7 @@ class Builder:
             ".kernel": self._open_kernel,
             ".function": self._function,
             ".source": self._source,
+            ".routine": self._routine,
             ".section": self._section,
         }
         self._data_statements: dict[str, Callable[..., None]] = {
@@ -201,6 +203,10 @@ class Builder:
     def _source(self, *sources: str) -> None:
         self._settle()
         self.sources = sources
+
+    def _routine(self, symbol: str, text: str) -> None:
+        self._settle()
+        self.program.routines.append(Routine(symbol, text))
 
     def _section(self, _name: str) -> None:
         self._settle()

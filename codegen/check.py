@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from collections.abc import Sequence
 from math import prod
 
 from ge.codegen.encoding import LABEL_OF, SYMBOL_OF, references
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu import target
+from ge.dialects.npu.isa.host import aicpu
 from ge.dialects.npu.isa.scalar import call
-from ge.dialects.npu.operands import Sym
+from ge.dialects.npu.operands import Sym, Value
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS, Program, Tensor
+from ge.dialects.npu.routine import Routine
 from ge.dialects.weights_file import DIGEST_CHARS
 
 LOCAL = ".L"
@@ -54,6 +57,7 @@ def check(program: Program) -> None:
         raise Fault(f"cores must be 1 to {most_cores}, got {program.cores}", ".target")
     _check_areas(program, device_bytes)
     _check_symbols(program)
+    _check_routines(program)
     starts = functions(program)
     _check_labels(program, starts)
     _check_kernels(program, starts)
@@ -116,20 +120,32 @@ def _check_tensor(tensor: Tensor, device_bytes: int) -> None:
 
 def _check_symbols(program: Program) -> None:
     seen = {WEIGHTS, ARENA}
-    for symbol in (*(t.symbol for t in (*program.inputs, *program.outputs)), *program.labels):
+    tensors = [t.symbol for t in (*program.inputs, *program.outputs)]
+    for symbol in (*tensors, *(r.symbol for r in program.routines), *program.labels):
         if symbol in seen:
             raise Fault(f"'{symbol}' must stand for one thing, is defined twice", symbol)
         if not _NAME(symbol) or _REGISTER(symbol):
             raise Fault(f"a symbol must be a word that is no register, got {symbol!a}", symbol)
         seen.add(symbol)
-    for tensors in (program.inputs, program.outputs):
+    for side in (program.inputs, program.outputs):
         names = set()
-        for t in tensors:
+        for t in side:
             if is_local(t.symbol):
                 raise Fault(f"'{t.symbol}' must not begin with '{LOCAL}'", t.symbol)
             if t.name in names:
                 raise Fault(f"{t.name!a} must name one tensor, names two", t.symbol)
             names.add(t.name)
+
+
+def _check_routines(program: Program) -> None:
+    for routine in program.routines:
+        if is_local(routine.symbol):
+            raise Fault(f"'{routine.symbol}' must not begin with '{LOCAL}'", routine.symbol)
+        _check_text(routine.text)
+        try:
+            _ = routine.operation
+        except ValueError as e:
+            raise Fault(f"routine '{routine.symbol}': {e}", routine.symbol) from None
 
 
 def _check_labels(program: Program, starts: dict[int, str]) -> None:
@@ -176,9 +192,13 @@ def _check_calls(program: Program) -> None:
 
 def _check_references(program: Program, starts: dict[int, str]) -> None:
     areas = area_bytes(program)
+    routines = {routine.symbol: routine for routine in program.routines}
     places = list(starts)
     for number in references(program.code):
         row, args = program.code[number]
+        if row is aicpu:
+            _check_routine(args[0], args[1], routines, number)
+            continue
         if row in SYMBOL_OF:
             _check_symbol(args[SYMBOL_OF[row]], areas, number)
             continue
@@ -199,6 +219,18 @@ def _check_symbol(symbol: Sym, areas: dict[str, int], number: int) -> None:
         raise Fault(
             f"an offset to '{symbol.name}' must be 0 to {size}, got {symbol.addend}", number
         )
+
+
+def _check_routine(
+    symbol: Sym, at: Sequence[Value], routines: dict[str, Routine], number: int
+) -> None:
+    if symbol.name not in routines:
+        hint = did_you_mean(symbol.name, routines)
+        raise Fault(f"unknown routine '{symbol.name}'{hint}", number)
+    routine = routines[symbol.name]
+    count = len(routine.reads) + len(routine.writes)
+    if len(at) != count:
+        raise Fault(f"'{symbol.name}' must be given {count} addresses, got {len(at)}", number)
 
 
 def area_bytes(program: Program) -> dict[str, int]:

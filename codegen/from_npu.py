@@ -6,8 +6,17 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Block
 
 from ge.dialects.diagnostics import InputError
-from ge.dialects.npu.ops import FunctionOp, InstOp, LabelOp, ProgramOp, SourceOp, TensorOp
+from ge.dialects.npu.ops import (
+    FunctionOp,
+    InstOp,
+    LabelOp,
+    ProgramOp,
+    RoutineOp,
+    SourceOp,
+    TensorOp,
+)
 from ge.dialects.npu.program import Arena, Blob, Kernel, Program, Tensor
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.tree import KernelOp
 from ge.dialects.weights import WeightsAttr
 from ge.lowering.emit_instructions import symbols_of
@@ -35,6 +44,8 @@ def program_of(op: ProgramOp) -> Program:
     for part in parts:
         if isinstance(part, FunctionOp):
             _add_code(program, part.sym_name.data, part.body.block)
+        elif isinstance(part, RoutineOp):
+            program.routines.append(Routine(part.sym_name.data, part.text.data))
         elif not isinstance(part, KernelOp | TensorOp):
             raise InputError(f"'{part.name}' must have become instructions: run emit-instructions")
     return program

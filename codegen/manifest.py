@@ -17,7 +17,7 @@ class ManifestError(ValueError):
 
 
 def manifest(program: Program, weights: list[Blob]) -> dict[str, Any]:
-    """The signature: all of a program but code, labels, kernels and calls."""
+    """The signature: all of a program but code, labels, routines, kernels and calls."""
     return {
         "version": VERSION,
         "target": program.target,

@@ -53,6 +53,8 @@ out. A label that begins with `.L` is a place inside a function; every other lab
 | `.output out0, "y", f16, 16x128` | an output |
 | `.arena 65536, lower_bound=65536, no_reuse=131072` | bytes for intermediates: planned, the \
 largest live sum, without reuse |
+| `.routine r0, "%y0 = graph.det %x0 : (tensor<3x3xf32>) -> tensor<f32>"` | what `aicpu` can have \
+computed: one operator of the `graph` dialect |
 | `.kernel k0, "MatMulRelu", "/mlp/MatMul"` | function `k0` follows, a kernel: its rule, the \
 model's nodes in it |
 | `.function main` | function `main` follows, which is no kernel |

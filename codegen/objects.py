@@ -26,13 +26,16 @@ from ge.dialects.diagnostics import InputError
 from ge.dialects.npu.instr import WORD_BYTES, Inst
 from ge.dialects.npu.operands import Name, Sym
 from ge.dialects.npu.program import ALIGNMENT, WEIGHTS, Blob, Program
+from ge.dialects.npu.routine import Routine
 from ge.dialects.weights_file import INLINE_BYTES, digest_of
 
 ADDRESS = 1
 """The one type of relocation: the symbol operand of the instruction at the offset."""
 MOST_WEIGHTS_BYTES = 1 << 31
 """Objects with more weights than this keep them outside."""
-_SECTIONS = {".text", ".rodata", ".note.ge", ".ge.srcmap"}
+ROUTINES = ".ge.routines"
+"""The section of the routines' texts, one behind the other; a symbol for each."""
+_SECTIONS = {".text", ".rodata", ROUTINES, ".note.ge", ".ge.srcmap"}
 _TABLES = {".symtab", ".strtab", ".rela.text", ".shstrtab"}
 
 
@@ -51,6 +54,9 @@ def write_object(program: Program, external_weights: bool = False) -> bytes:
     sections = [elf.Section(".text", elf.PROGBITS, elf.ALLOC | elf.EXECUTE, text, WORD_BYTES)]
     if rodata:
         sections.append(elf.Section(".rodata", elf.PROGBITS, elf.ALLOC, rodata, ALIGNMENT))
+    if program.routines:
+        texts = "".join(routine.text for routine in program.routines)
+        sections.append(elf.Section(ROUTINES, elf.PROGBITS, 0, texts.encode()))
     signature = elf.note(_json(manifest(program, weights)))
     sections.append(elf.Section(".note.ge", elf.NOTE, 0, signature, 4))
     sections.append(elf.Section(".ge.srcmap", elf.PROGBITS, 0, _json(source_map(program, places))))
@@ -107,7 +113,7 @@ def _rodata(weights: list[Blob]) -> bytes:
 
 
 def _symbols(program: Program, places: list[int], weights_section: str) -> list[elf.Symbol]:
-    """The functions in order of place, then the areas; names of one place in order."""
+    """The functions in order of place, the areas, the routines; names of one place in order."""
     ends = sorted(functions(program))
     after = dict(zip(ends, [*ends[1:], len(program.code)], strict=False))
     symbols = []
@@ -117,6 +123,11 @@ def _symbols(program: Program, places: list[int], weights_section: str) -> list[
     for name, size in area_bytes(program).items():
         section = weights_section if name == WEIGHTS else ""
         symbols.append(elf.Symbol(name, section, 0, size, elf.OBJECT))
+    at = 0
+    for routine in program.routines:
+        size = len(routine.text.encode())
+        symbols.append(elf.Symbol(routine.symbol, ROUTINES, at, size, elf.OBJECT))
+        at += size
     return symbols
 
 
@@ -154,12 +165,34 @@ def _program(file: elf.File) -> Program:
             labels[s.name] = places[s.value]
     program = read_manifest(file.note(), bytes(file.section(".ge.srcmap").data), places)
     program.code, program.labels = code, labels
-    if [s.name for s in symbols if s.section != ".text"] != list(area_bytes(program)):
-        raise elf.ElfError("symbols must be functions and the areas of the signature")
+    program.routines = _routines(file, symbols)
+    areas = [s.name for s in symbols if s.section not in (".text", ROUTINES)]
+    if areas != list(area_bytes(program)):
+        raise elf.ElfError("symbols must be functions and the areas of the signature, or routines")
     _name_targets(program, places)
     _fill_symbols(program, places, file.relocations(symbols))
     _fill_weights(program, file)
     return program
+
+
+def _routines(file: elf.File, symbols: list[elf.Symbol]) -> list[Routine]:
+    """The routines, whose texts must fill their section in the order of the symbols."""
+    section = file.sections.get(ROUTINES)
+    data = bytes(section.data) if section else b""
+    found: list[Routine] = []
+    at = 0
+    for symbol in symbols:
+        if symbol.section == ROUTINES:
+            if symbol.value != at:
+                raise elf.ElfError(f"routine {symbol.name!a} must follow the one before it")
+            at += symbol.bytes
+            try:
+                found.append(Routine(symbol.name, data[symbol.value : at].decode()))
+            except UnicodeDecodeError as e:
+                raise elf.ElfError(f"routine {symbol.name!a} must be text") from e
+    if at != len(data):
+        raise elf.ElfError(f"'{ROUTINES}' must have the {at} bytes of its symbols, got {len(data)}")
+    return found
 
 
 def _decoded(text: bytes | bytearray | memoryview) -> tuple[list[Inst], dict[int, int]]:

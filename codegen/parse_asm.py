@@ -18,7 +18,7 @@ from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.operands import Name
 from ge.dialects.npu.program import Program
 
-_DEFINING = (".input", ".output", ".kernel", ".function")
+_DEFINING = (".input", ".output", ".routine", ".kernel", ".function")
 """Directives whose first argument is a symbol that they define or announce."""
 
 

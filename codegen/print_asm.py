@@ -48,6 +48,7 @@ def _header(program: Program) -> str:
     lines += [_tensor(".output", t) for t in program.outputs]
     bounds = f"lower_bound={arena.lower_bound}", f"no_reuse={arena.no_reuse}"
     lines.append(_line(".arena", str(arena.bytes), *bounds))
+    lines += [_line(".routine", r.symbol, _string(r.text)) for r in program.routines]
     return "\n".join(lines)
 
 

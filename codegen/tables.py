@@ -18,10 +18,10 @@ def symbols(data: bytes) -> str:
     """The symbols: place, kind, bytes, section, name."""
     kinds = {elf.FUNCTION: "function", elf.OBJECT: "area"}
     rows = [
-        f"{s.value:016x} {kinds.get(s.type, '?'):<8} {s.bytes:>12} {s.section or '-':<8} {s.name}"
+        f"{s.value:016x} {kinds.get(s.type, '?'):<8} {s.bytes:>12} {s.section or '-':<12} {s.name}"
         for s in elf.read(data).symbols()
     ]
-    head = f"{'value':<16} {'kind':<8} {'bytes':>12} {'section':<8} name"
+    head = f"{'value':<16} {'kind':<8} {'bytes':>12} {'section':<12} name"
     return _table("SYMBOLS", head, rows)
 
 

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
@@ -21,6 +22,8 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLit
 from ge.dialects.diagnostics import InputError
 from ge.dialects.weights import Blob, WeightsAttr, WeightStore, make_weights_dialect, write_weights
 from ge.dialects.weights_file import INLINE_BYTES
+
+Parsed = TypeVar("Parsed")
 
 WEIGHTS_FILE = "ge.weights"
 """The module attribute that names the weights file, relative to the text's folder."""
@@ -94,10 +97,14 @@ class _LocatedParser(Parser):
 
 def parse_module(text: str, name: str, ctx: Context) -> ModuleOp:
     """The module of a text; InputError names the place of what does not parse."""
+    return _parsed(text, name, ctx, Parser.parse_module)
+
+
+def _parsed(text: str, name: str, ctx: Context, read: Callable[[Parser], Parsed]) -> Parsed:
     parser = None
     try:
         parser = _LocatedParser(ctx, text, name)
-        return parser.parse_module()
+        return read(parser)
     except RecursionError:
         raise InputError("must not be nested so deeply", name) from None
     except ValueError as e:
@@ -105,6 +112,8 @@ def parse_module(text: str, name: str, ctx: Context) -> ModuleOp:
         at = 0 if parser is None else parser.pos
         message = str(e.args[0] if e.args else e)
         raise _error_at(message, text, name, *_line_column(text, at)) from None
+    except VerifyException as e:
+        raise InputError(_first_line(e), name) from None
     except ParseError as e:
         message, at = e.msg.strip(), e.span.start
         if (unknown := re.match(r"Operation (\S+) is not registered", message)) is not None:
@@ -113,18 +122,39 @@ def parse_module(text: str, name: str, ctx: Context) -> ModuleOp:
         raise _error_at(message, text, name, *_line_column(text, at)) from None
 
 
+def parse_operation(text: str, name: str, ctx: Context) -> Operation:
+    """The one operation of a text, verified; its operands are defined elsewhere.
+
+    Raises InputError.
+    """
+
+    def read(parser: Parser) -> Operation:
+        op = parser.parse_operation()
+        if parser._current_token.kind is not MLIRTokenKind.EOF:
+            parser.raise_error("must end behind one operation")
+        op.verify()
+        return op
+
+    return _parsed(text, name, ctx, read)
+
+
 def verify_module(module: ModuleOp, text: str = "", name: str = "module") -> None:
     """Check every operation and that values are defined before they are read."""
     try:
         module.verify()
         _check_order(module)
     except VerifyException as e:
-        # xDSL notes the whole module on the error, and only the message is wanted.
-        message = str(e).splitlines()[0].removeprefix("Operation does not verify: ")
+        message = _first_line(e)
         where = _failing(module)
         if where is None:
             raise InputError(message, name) from None
         raise _error_at(message, text, name, *where) from None
+
+
+def _first_line(error: VerifyException) -> str:
+    """The message: xDSL notes the whole module on the error."""
+    first, *more = str(error).removeprefix("Operation does not verify: ").splitlines()
+    return f"{first} {more[0]}" if first.endswith(":") and more else first
 
 
 def read_module(path: Path, ctx: Context) -> ModuleOp:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.graph import OPS
-from ge.dialects.graph.base import GraphOp, tensor
+from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
-from ge.frontend import onnx_windows as onnx_windows  # registers its adapters
+from ge.frontend import onnx_quantized as onnx_quantized  # registers its adapters
+from ge.frontend import onnx_windows as onnx_windows
+from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body
 from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
@@ -26,6 +29,18 @@ from ge.frontend.onnx_versions import ADAPTERS
 
 MAX_DEPTH = 16
 """Function bodies may use operators that have function bodies, but not for ever."""
+
+
+DECIDING_MOST = 64
+"""Elements of an input that may decide a shape."""
+
+
+class NeedsValues(UnsupportedError):
+    """A model whose shapes depend on the values of these inputs."""
+
+    def __init__(self, why: UnsupportedError, names: Sequence[str]) -> None:
+        super().__init__(why.message, why.where, why.detail)
+        self.names = sorted(names)
 
 
 def import_onnx(
@@ -56,6 +71,8 @@ class _Import:
         self.values: dict[ir.Value, Value] = {}
         self.unknown: set[ir.Value] = set()
         self.refused: dict[tuple[str, str, str, int, str], list[str]] = {}
+        self.deciding: set[SSAValue] = set()
+        """Arguments whose values would have to be known."""
         self.block = Block()
         self.builder = Builder(self.block)
         self.inputs = self._arguments(shapes, values)
@@ -63,6 +80,9 @@ class _Import:
     def module(self) -> ModuleOp:
         graph = self.model.graph
         self._nodes(graph, dict(self.model.opset_imports), 0, "")
+        if self.deciding:
+            named = zip(self.block.args, self.inputs, strict=True)
+            raise NeedsValues(self._unsupported(), [n for a, n in named if a in self.deciding])
         if self.refused:
             raise self._unsupported()
         outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
@@ -131,6 +151,8 @@ class _Import:
 
     def _refuse(self, node: ir.Node, opsets: dict[str, int], why: Refused) -> None:
         self.unknown.update(node.outputs)
+        if why.unknown is not None:
+            self.deciding |= _arguments_behind(why.unknown)
         version = opsets.get(node.domain, 0)
         key = (node.op_type, node.domain, why.reason, version, why.nearest)
         self.refused.setdefault(key, []).append(self.builder.source)
@@ -148,9 +170,9 @@ class _Import:
             [bool(v.uses()) or v.is_graph_output() for v in node.outputs],
         )
         try:
-            outs = self._results(view)
-        except Refused:
-            if depth >= MAX_DEPTH or not self._inline(node, view, depth):
+            outs = self._results(view, opsets, depth)
+        except Refused as e:
+            if e.unknown is not None or depth >= MAX_DEPTH or not self._inline(node, view, depth):
                 raise
             return
         for value, out in zip(node.outputs, outs, strict=False):
@@ -158,7 +180,9 @@ class _Import:
             if isinstance(out, SSAValue) and out.name_hint is None:
                 _hint(out, value.name)
 
-    def _results(self, node: Node) -> list[Value]:
+    def _results(self, node: Node, opsets: dict[str, int], depth: int) -> list[Value]:
+        if (control := CONTROL.get(node.op)) is not None:
+            return control(_Bodies(self, opsets, depth + 1, node.name), node)
         adapter = ADAPTERS.get(node.op)
         done = None if adapter is None else adapter(self.builder, node)
         if done is not None:
@@ -167,6 +191,27 @@ class _Import:
         if cls is None:
             raise Refused("")
         return self._operator(cls, node)
+
+    def body(
+        self,
+        graph: Any,
+        inputs: Sequence[Value],
+        opsets: dict[str, int],
+        depth: int,
+        source: str,
+    ) -> list[Value]:
+        """The results of a graph inside a node; raises Refused if one is not supported."""
+        if depth > MAX_DEPTH:
+            raise Refused(f"graphs must be at most {MAX_DEPTH} inside each other")
+        self.values.update(zip(graph.inputs, inputs, strict=True))
+        made = {v for node in graph for v in node.outputs}
+        self.unknown -= made
+        for value in made:
+            self.values.pop(value, None)
+        self._nodes(graph, opsets, depth, source)
+        if any(v in self.unknown for v in graph.outputs):
+            raise Refused("its body has unsupported operators")
+        return [self._value(v) for v in graph.outputs]
 
     def _operator(self, cls: type[GraphOp], node: Node) -> list[Value]:
         """The operator of a node in its newest form: its inputs and attributes by name."""
@@ -219,6 +264,34 @@ class _Import:
             line += f": {reason}" if reason else ": no such operator here"
             lines.append(line + (f"; works: {nearest}" if nearest else ""))
         return UnsupportedError(message, self.where, "\n".join(lines))
+
+
+class _Bodies:
+    """The graphs inside one node."""
+
+    def __init__(self, of: _Import, opsets: dict[str, int], depth: int, source: str) -> None:
+        self.builder = of.builder
+        self._of = of
+        self._place = (opsets, depth, source)
+
+    def body(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
+        """The results of a graph on these inputs."""
+        return self._of.body(graph, inputs, *self._place)
+
+
+def _arguments_behind(value: SSAValue) -> set[SSAValue]:
+    """The arguments that a value is computed from; none if one of them is large."""
+    found: set[SSAValue] = set()
+    seen, rest = {value}, [value]
+    while rest:
+        owner = rest[-1].owner
+        last = rest.pop()
+        if isinstance(owner, Block):
+            found.add(last)
+            continue
+        rest += [v for v in owner.operands if v not in seen]
+        seen |= set(owner.operands)
+    return found if all(prod(shape_of(v)) <= DECIDING_MOST for v in found) else set()
 
 
 def _attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:

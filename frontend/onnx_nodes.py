@@ -17,12 +17,16 @@ Value: TypeAlias = "SSAValue | np.ndarray[Any, np.dtype[Any]]"
 
 
 class Refused(Exception):
-    """Why a node has no form here; `nearest` says what would work."""
+    """Why a node has no form here; `nearest` says what would work.
 
-    def __init__(self, reason: str, nearest: str = "") -> None:
+    `unknown` is the value that would have to be known.
+    """
+
+    def __init__(self, reason: str, nearest: str = "", unknown: SSAValue | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.nearest = nearest
+        self.unknown = unknown
 
 
 @dataclass
@@ -51,7 +55,7 @@ class Node:
         """The array of an input that decides a shape; refuses one known only at run time."""
         value = self.input(i)
         if isinstance(value, SSAValue):
-            raise Refused(f"'{what}' must be known when compiling", f"a constant '{what}'")
+            raise Refused(f"'{what}' must be known when compiling", f"a constant '{what}'", value)
         return value
 
     def ints(self, i: int, what: str) -> tuple[int, ...] | None:

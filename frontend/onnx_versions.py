@@ -100,9 +100,10 @@ def _range(g: Builder, node: Node) -> list[Value]:
     start, limit, delta = (node.known(i, w) for i, w in enumerate(("start", "limit", "delta")))
     if start is None or limit is None or delta is None:
         raise Refused("needs three inputs")
+    start, limit, delta = (v.reshape(-1)[0] for v in (start, limit, delta))
     count = max(0, int(np.ceil((limit - start) / delta)))
     _check_count(count)
-    return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype).reshape(-1)]
+    return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
 @adapts("EyeLike")

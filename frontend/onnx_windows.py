@@ -8,7 +8,7 @@ from ge.frontend.onnx_nodes import Builder, Node, Refused
 from ge.frontend.onnx_versions import adapts
 
 
-def _explicit_pads(size: tuple[int, ...], kernel: tuple[int, ...], node: Node) -> None:
+def explicit_pads(size: tuple[int, ...], kernel: tuple[int, ...], node: Node) -> None:
     """Turn `auto_pad` into `pads`."""
     how = node.attrs.pop("auto_pad", "NOTSET")
     n = len(kernel)
@@ -35,7 +35,7 @@ def _halves(totals: list[int], *, lower: bool) -> tuple[int, ...]:
 @adapts("Conv")
 def _conv(g: Builder, node: Node) -> None:
     kernel = g.shape_of(node.needed(1))[2:]
-    _explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
+    explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
     node.drop("kernel_shape")
 
 
@@ -43,7 +43,7 @@ def _conv(g: Builder, node: Node) -> None:
 def _pool(g: Builder, node: Node) -> None:
     node.only_first_output("MaxPool without 'Indices'")
     kernel = node.attrs.get("kernel_shape", ())
-    _explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
+    explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
     node.drop("storage_order")
 
 

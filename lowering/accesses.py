@@ -12,6 +12,11 @@ from ge.dialects.npu.operands import AtKind
 from ge.dialects.npu.places import Space, Unit
 from ge.dialects.npu.tree import BufferOp, BufferType, KernelOp, MatrixOp, MoveOp, VectorOp
 
+REDUCE_RATE = "vreduce"
+"""The rate of what makes one element of a row."""
+FOLDS = {"vrsum": "vadd", "vrmax": "vmax", "vrmin": "vmin", "vrprod": "vmul"}
+"""What two elements become that a reduction takes together."""
+
 _MOVERS = (Unit.MTE1, Unit.MTE2, Unit.MTE2V, Unit.MTE3, Unit.FIX)
 
 

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ge.dialects.attributes import strings
 from ge.dialects.dtypes import DType
-from ge.dialects.npu.axes import Axes, identity
+from ge.dialects.npu.axes import Axes, dims_of, identity
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import (
     BufferOp,
@@ -77,10 +77,7 @@ class _Builder:
 
     def _build(self) -> None:
         d, tiling = self.description, self.tiling
-        tile = dict(tiling.block)
-        parallel = d.dims_with(DimKind.PARALLEL)
-        steps = [(dim, min(tile.get(dim, n), n)) for dim in parallel for n in (d.extents[dim],)]
-        top = self.loop(self.root, steps, "block", cores=True)
+        top = self.blocks()
         for dim, n in tiling.inner:
             top = self.loop(top, [(dim, n)], f"inner_{dim}")
         self.top = top
@@ -89,6 +86,8 @@ class _Builder:
         main = top
         for dim in d.dims_with(DimKind.SEQUENTIAL):
             main = self.loop(top, [(dim, tiling.sequential)], "sequential")
+            if d.until is not None:
+                main.op.properties["until"] = MapAttr((d.until,))
         for statement in d.body:
             if isinstance(statement, Matrix):
                 self.matrix(statement, main)
@@ -99,6 +98,19 @@ class _Builder:
         for product in d.matrices:
             if product.out in self.results:
                 self.store(product.out, main, tiling.final_stage)
+
+    def blocks(self) -> Scope:
+        """The loop over blocks, which are dealt to the cores."""
+        d, tile = self.description, dict(self.tiling.block)
+        parallel = list(d.dims_with(DimKind.PARALLEL))
+        needed = dims_of((d.until,)) if d.until else ()
+        # Blocks of like cost follow each other, the costliest first: that fills the cores best.
+        parallel.sort(key=lambda dim: dim not in needed)
+        steps = [(dim, min(tile.get(dim, n), n)) for dim in parallel for n in (d.extents[dim],)]
+        top = self.loop(self.root, steps, "block", cores=True)
+        if d.until:
+            top.op.properties["backwards"] = UnitAttr()
+        return top
 
     # Placement
 
@@ -166,6 +178,10 @@ class _Builder:
         return self.loads[key]
 
     # Statements
+
+    def made_at(self, product: str) -> int:
+        """The stage of a product."""
+        return next(m.stage for m in self.description.matrices if m.out == product)
 
     def matrix(self, statement: Matrix, scope: Scope) -> None:
         stage = statement.stage
@@ -282,13 +298,16 @@ class _Group:
         b = self.builder
         if name in b.operands:
             return b.fetch(b.operands[name], Space.UB, self.at, self.stage, self.first)
-        buffer = b.buffers[name]
+        # What nobody has written is scratch.
+        buffer = b.buffers.get(name) or self.target(name)
         if buffer.result.type.space is not Space.L0C:
             return buffer
         if name not in self.handed:
             dtype = buffer.result.type.dtype
             chunk = b.buffer(f"{name}_ub", buffer.map.data, Space.UB, dtype, self.at)
-            b.put(self.at, _move(buffer.result, chunk.result, None), self.stage, self.first)
+            # Without a loop of its own it leaves the accumulators as soon as they are there.
+            stage = self.stage if self.at is not self.scope else min(self.stage, b.made_at(name))
+            b.put(self.at, _move(buffer.result, chunk.result, None), stage, self.first)
             self.handed[name] = chunk
         return self.handed[name]
 

@@ -16,9 +16,10 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import Array, constant_of, shape_of
+from ge.dialects.graph.ops.attention import AttentionOp
 from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
 from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
-from ge.dialects.graph.ops.index import GatherOp
+from ge.dialects.graph.ops.index import GatherNDOp, GatherOp
 from ge.dialects.graph.ops.layout import (
     BlockOrder,
     ConcatOp,
@@ -43,6 +44,9 @@ from ge.dialects.graph.ops.norm import (
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
 from ge.dialects.graph.ops.window import Window
+from ge.lowering.decompose_attention import attention
+from ge.lowering.decompose_indexing import INDEXING
+from ge.lowering.decompose_quantized import QUANTIZED
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -58,7 +62,7 @@ class DecomposeOperatorsPass(ModulePass):
     name = "decompose-operators"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, RULES)
+        rewrite(op, RULES, unless=lambda o: o.on_host)
 
 
 def _dtype(value: SSAValue) -> DType:
@@ -160,6 +164,18 @@ def _slice(here: Here, op: SliceOp) -> SSAValue | None:
     return value
 
 
+def _gather_nd(here: Here, op: GatherNDOp) -> SSAValue | None:
+    """Gather by tuples of indices -> gather from the dims they address, taken as one"""
+    indices = constant_of(op.indices)
+    if op.attrs["batch_dims"] or indices is None:
+        return None
+    shape, depth = shape_of(op.x), indices.shape[-1]
+    parts = [indices[..., i] % shape[i] for i in range(depth)]
+    flat = np.ravel_multi_index(parts, shape[:depth]).astype(np.int64)
+    rows = here.make(ReshapeOp, op.x, shape=(prod(shape[:depth]), *shape[depth:]))
+    return here.make(GatherOp, rows, here.constant(flat), axis=0)
+
+
 # Sampling
 
 
@@ -211,10 +227,28 @@ def _weighted(here: Here, x: SSAValue, axis: int, weights: Array) -> SSAValue:
 def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
     """Running sum -> a product with a triangle of ones"""
     if not _dtype(op.x).is_float:
-        return None
+        return _doubling_sum(here, op)
     axis = op.attrs["axis"] % len(shape_of(op.x))
     ones = np.tril(np.ones((shape_of(op.x)[axis],) * 2), -1 if op.attrs["exclusive"] else 0)
     return _weighted(here, op.x, axis, ones.T if op.attrs["reverse"] else ones)
+
+
+def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue | None:
+    """Running sum of integers -> sums over 2, 4, 8 ... elements, each of two shorter ones"""
+    attrs = op.attrs
+    if attrs["reverse"] or attrs["exclusive"]:
+        return None
+    shape = shape_of(op.x)
+    rank, axis = len(shape), attrs["axis"] % len(shape)
+    value: SSAValue = op.x
+    step = 1
+    while step < shape[axis]:
+        ends = {"starts": (0,), "ends": (shape[axis] - step,), "axes": (axis,), "steps": (1,)}
+        pads = tuple(step if i == axis else 0 for i in range(2 * rank))
+        moved = here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
+        value = here.make(AddOp, value, moved)
+        step *= 2
+    return value
 
 
 def _trilu(here: Here, op: TriluOp) -> SSAValue:
@@ -299,7 +333,10 @@ def _turned(weights: Array, group: int) -> Array:
 
 
 RULES: Rules = {
+    **INDEXING,
+    **QUANTIZED,
     TileOp: [_tile],
+    GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
     DepthToSpaceOp: [_depth_to_space],
     SpaceToDepthOp: [_space_to_depth],
     PadOp: [_pad],
@@ -310,4 +347,5 @@ RULES: Rules = {
     GroupNormalizationOp: [_group_norm],
     InstanceNormalizationOp: [_instance_norm],
     ConvTransposeOp: [_conv_transpose],
+    AttentionOp: [attention],
 }

@@ -9,7 +9,9 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.dtypes import DType
 from ge.dialects.npu.axes import Axis, dims_of
+from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.dialects.npu.instr import Instr
+from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Addr, AtKind, DimsKind, Name, RealKind, WordKind
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import (
@@ -21,12 +23,10 @@ from ge.dialects.npu.tree import (
     MoveOp,
     VectorOp,
 )
-from ge.lowering.accesses import instr_of
+from ge.lowering.accesses import FOLDS, REDUCE_RATE, instr_of
 from ge.lowering.frames import Frame
 from ge.lowering.scalars import Scalar, ScalarWriter, Virtual
 from ge.lowering.scopes import Scope, bytes_of, root, scopes
-
-REDUCE_RATE = "vreduce"
 
 
 class View(NamedTuple):
@@ -267,7 +267,10 @@ class StatementWriter:
         if row.rate == REDUCE_RATE:
             summed = [d for d in self.order if d in used and d not in out.strides]
         dims = self.dims(used, frame, summed)
-        size = tuple(frame.at[d][1] for d in dims) or (1,)
+        sizes = [frame.at[d][1] for d in dims]
+        if row.mnemonic in FOLDS and len(ins) > 1:
+            ins = [self.folded(FOLDS[row.mnemonic], ins, dims, sizes)]
+        size = tuple(sizes) or (1,)
         lists = [tuple(v.strides.get(d, 0) for d in dims) or (1,) for v in ins]
         named: dict[str, Any] = {"size": size}
         places, strides = iter([v.at for v in ins]), iter(lists)
@@ -285,6 +288,41 @@ class StatementWriter:
             elif isinstance(kind, WordKind):
                 named[name] = _word(name, out, ins) or Name(next(words).data)
         self.put(row, named)
+
+    def folded(self, instr: str, views: list[View], dims: list[str], sizes: list[Scalar]) -> View:
+        """Rows as long as one repeat: the second half of each on its first, again and again.
+
+        That is quicker than a reduction of all of a row. `sizes` become those of what is left.
+        """
+        source, scratch = views
+        width = sizes[-1]
+        repeat = REPEAT_BYTES // source.dtype.bytes
+        if not isinstance(width, int) or source.strides.get(dims[-1]) != 1:
+            return source
+        while width >= 2 * repeat:
+            half = width // repeat // 2 * repeat
+            left = source
+            for begin in range(half, width, half):
+                part = [*sizes[:-1], min(half, width - begin)]
+                self.fold(instr, scratch, left, self.ahead(source, begin), dims, part)
+                left = scratch
+            source, width = scratch, half
+        sizes[-1] = width
+        return source
+
+    def ahead(self, view: View, elements: int) -> View:
+        """A view from `elements` further on."""
+        return view._replace(at=self.plus(view.at, elements * view.dtype.bytes))
+
+    def fold(
+        self, instr: str, out: View, a: View, b: View, dims: list[str], sizes: list[Scalar]
+    ) -> None:
+        """One elementwise instruction of two tiles."""
+        named: dict[str, Any] = {"size": tuple(sizes), "dt": out.dtype}
+        for place, strides, view in (("dst", "ds", out), ("a", "sa", a), ("b", "sb", b)):
+            named[place] = view.at
+            named[strides] = tuple(view.strides.get(d, 0) for d in dims)
+        self.put(INSTRS[instr], named)
 
     def put(self, row: Instr, named: dict[str, Any]) -> None:
         self.out.emit(

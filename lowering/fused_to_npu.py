@@ -14,14 +14,16 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import DoesNotFit, GeError, InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import ConstantOp, shape_of
 from ge.dialects.graph.module import input_names, main_of, output_names, return_of
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.routine import text_of
 from ge.dialects.npu.target import DEFAULT, Target
 from ge.dialects.npu.tree import HbmType
+from ge.lowering.host_kernel import host_kernel
 from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of
 from ge.lowering.kernels.table import describe
@@ -67,6 +69,8 @@ class _Lowering:
         )
         self.tensors: dict[SSAValue, SSAValue] = {}
         self.kernels: dict[tuple[Description, StringAttr | None], str] = {}
+        self.routines: dict[str, str] = {}
+        """The kernel of each text that the AI CPU computes."""
         self.outputs = {
             place_of(value).base: (name, shape_of(value))
             for value, name in zip(return_of(main).arguments, output_names(main), strict=True)
@@ -79,6 +83,8 @@ class _Lowering:
                 self.constant(op)
             elif isinstance(op, FusedOp):
                 self.kernel(op)
+            elif isinstance(op, HostOp):
+                self.host(op)
 
     def tensor(
         self,
@@ -105,26 +111,42 @@ class _Lowering:
         """Weights are kept as far as a kernel reads them from device memory."""
         result = op.results[0]
         readers = [use.operation for use in result.uses]
-        if any(isinstance(r, FusedOp | ViewOp) for r in readers):
+        if any(isinstance(r, FusedOp | HostOp | ViewOp) for r in readers):
             self.tensor(result, "weight", value=op.value)
 
     def kernel(self, op: FusedOp) -> None:
         sources = [s.data for s in op.sources]
-        if op.out in self.outputs:
-            label, shape = self.outputs[op.out]
-            self.tensor(op.out, "output", shape, label=StringAttr(label))
-        else:
-            self.tensor(op.out, "temp")
+        self.made(op.out)
         try:
             descriptions = describe(op)
             for number, description in enumerate(descriptions):
                 ins = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
                 symbol = self.symbol(description, sources, op.tiling)
-                self.invoke(symbol, ins, op.out, sources)
+                self.invoke(symbol, ins, [op.out], sources)
         except GeError as e:
             where = f"node '{sources[0]}'" if sources else ""
             family = next(f for f in FAMILIES if isinstance(e, f))
             raise family(e.message, where) from None
+
+    def made(self, value: SSAValue) -> None:
+        """The storage of what a kernel makes."""
+        if value in self.outputs:
+            label, shape = self.outputs[value]
+            self.tensor(value, "output", shape, label=StringAttr(label))
+        else:
+            self.tensor(value, "temp")
+
+    def host(self, op: HostOp) -> None:
+        """A call of the kernel that has the AI CPU compute an operator; equal ones are one."""
+        text = text_of(op.operator)
+        if text not in self.routines:
+            name, routine = f"k{len(self.kernels) + len(self.routines)}", f"r{len(self.routines)}"
+            self.routines[text] = name
+            self.block.add_ops(host_kernel(op, text, name, routine))
+        for value in op.outs:
+            self.made(value)
+        sources = [s.data for s in op.sources]
+        self.invoke(self.routines[text], list(op.ins), list(op.outs), sources)
 
     def symbol(
         self, description: Description, sources: Sequence[str], tiling: StringAttr | None
@@ -132,7 +154,7 @@ class _Lowering:
         """The kernel that computes a description, built when it is first asked for."""
         key = (description, tiling)
         if key not in self.kernels:
-            name = f"k{len(self.kernels)}"
+            name = f"k{len(self.kernels) + len(self.routines)}"
             self.kernels[key] = name
             chosen = parse_tiling(tiling.data) if tiling else None
             built = description if self.overlap else in_turns(description)
@@ -140,15 +162,15 @@ class _Lowering:
         return self.kernels[key]
 
     def invoke(
-        self, symbol: str, ins: Sequence[SSAValue], out: SSAValue, sources: Sequence[str]
+        self, symbol: str, ins: Sequence[SSAValue], outs: Sequence[SSAValue], sources: Sequence[str]
     ) -> None:
         places = [place_of(v) for v in ins]
         op = InvokeOp.create(
-            operands=[*(self.tensors[p.base] for p in places), self.tensors[out]],
+            operands=[self.tensors[v] for v in (*(p.base for p in places), *outs)],
             properties={
                 "callee": SymbolRefAttr(symbol),
-                "outs": IntegerAttr(1, i64),
-                "offsets": IntsAttr((*(p.offset for p in places), 0)),
+                "outs": IntegerAttr(len(outs), i64),
+                "offsets": IntsAttr((*(p.offset for p in places), *(0 for _ in outs))),
                 "sources": strings(sources),
             },
         )

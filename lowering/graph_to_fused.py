@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -16,11 +16,12 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
-from ge.lowering.anchors import ANCHORS, copy_of, elementwise, rowwise
+from ge.lowering import image_anchors as image_anchors  # registers its rows
+from ge.lowering.anchors import ANCHORS, copy_of, elementwise, host, rowwise
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.vector_ops import VECTOR
 from ge.lowering.views import VIEWS, Layout, reshaped, whole
@@ -78,15 +79,26 @@ class _Kernels:
             return
         if (see := VIEWS.get(type(op))) is not None:
             views = see(self.seen[op.operands[0]], op)
-            if None not in views or type(op) not in ANCHORS:
+            computed = type(op) in ANCHORS or type(op) in VECTOR
+            if None not in views or not computed:
                 self.views(op, views)
                 return
+        if op.on_host:
+            self.host(op)
+            return
         try:
             kernel = self.kernel(op)
         except UnsupportedError as e:
             self.refused.append((op, e.message))
             return
         self.define(op, kernel)
+
+    def host(self, op: GraphOp) -> None:
+        """Leave an operator to the AI CPU."""
+        kernel = host(self, op, self.sources)
+        self.block.add_op(kernel)
+        for result, out in zip(op.results, kernel.outs, strict=True):
+            self.seen[result] = whole(out, shape_of(out))
 
     def nothing(self, op: GraphOp) -> None:
         """Results without elements are known: no kernel has anything to compute."""
@@ -144,10 +156,14 @@ class _Kernels:
             layout = reshaped(layout, shape) or whole(self.dense(value), shape)
         return self.as_value(layout)
 
+    def in_order(self, value: SSAValue) -> SSAValue:
+        layout = self.seen[value]
+        return self.as_value(layout) if layout.is_dense else self.dense(value)
+
     def transposed(self, value: SSAValue) -> SSAValue:
         layout = self.seen[value]
         return self.as_value(
-            Layout(layout.base, layout.shape[::-1], layout.strides[::-1], layout.offset)
+            replace(layout, shape=layout.shape[::-1], strides=layout.strides[::-1])
         )
 
     def constant(self, array: Array) -> SSAValue:
@@ -158,9 +174,10 @@ class _Kernels:
     def as_value(self, layout: Layout) -> SSAValue:
         """The tensor itself, or an operation that views it."""
         stored = shape_of(layout.base)
-        if layout.shape == stored and layout.is_dense and layout.offset == 0:
+        same = layout.shape == stored and layout.element is None
+        if same and layout.is_dense and layout.offset == 0:
             return layout.base
-        element = type_of(layout.base).element_type
+        element = layout.element or type_of(layout.base).element_type
         op = ViewOp.create(
             operands=[layout.base],
             properties={"offset": IntsAttr((layout.offset,)), "strides": IntsAttr(layout.strides)},
@@ -189,7 +206,7 @@ class _Kernels:
             layout = self.seen[value]
             if _is_empty(value):
                 raise UnsupportedError(f"an output must have elements, got {value.type}")
-            own = isinstance(layout.base.owner, FusedOp) and bases[layout.base] == 1
+            own = isinstance(layout.base.owner, FusedOp | HostOp) and bases[layout.base] == 1
             if own and layout.is_dense and layout.offset == 0 and _covers(layout):
                 values.append(self.as_value(layout))
             else:

@@ -50,6 +50,10 @@ PASSES = {
         "ge.lowering.merge_duplicates:MergeDuplicatesPass",
         "Compute once what two operations compute alike.",
     ),
+    "narrow-integers": Pass(
+        "ge.lowering.narrow_integers:NarrowIntegersPass",
+        "Compute 64-bit integers in 32 bits, the signature left as it is.",
+    ),
     "set-precision": Pass(
         "ge.lowering.set_precision:SetPrecisionPass",
         "Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).",
@@ -69,6 +73,10 @@ PASSES = {
     "fuse-kernels": Pass(
         "ge.lowering.fuse_kernels:FuseKernelsPass",
         "Apply the fusions in order; the module keeps their hits and the reasons of near misses.",
+    ),
+    "split-sums": Pass(
+        "ge.lowering.split_sums:SplitSumsPass",
+        "Sum thin products in slices on all cores, and add the slices in a kernel of its own.",
     ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
@@ -144,6 +152,8 @@ class Options:
     memory_reuse: bool = True
     pipeline: bool = True
     native: bool = True
+    narrow: bool = False
+    """64-bit integers in 32 bits."""
 
     def eager(self) -> Options:
         """All four switches off: one launch an operator, as a framework runs it."""
@@ -170,8 +180,10 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
         return [*fold, *kernels, *([make_pass("fuse-kernels")] if options.fuse else [])]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
+        # A launch costs more than the cores that it would busy.
+        split = [make_pass("split-sums", target=options.target)] if options.native else []
         tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
-        return [tree, *scheduling(options)]
+        return [*split, tree, *scheduling(options)]
     return []
 
 
@@ -189,7 +201,8 @@ def scheduling(options: Options) -> list[ModulePass]:
 
 def simplification(options: Options) -> list[ModulePass]:
     """What every model goes through first: raised, folded, and in the types it is computed in."""
-    first = [make_pass(name) for name in PIPELINES["simplify-graph"]]
+    narrow = ("narrow-integers", "dce") if options.narrow else ()
+    first = [make_pass(name) for name in (*narrow, *PIPELINES["simplify-graph"])]
     if options.precision == "origin":
         return first
     return [*first, make_pass("set-precision", mode=options.precision)]

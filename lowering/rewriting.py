@@ -48,33 +48,38 @@ class Here:
         return result
 
 
-Rule: TypeAlias = Callable[[Here, Any], "SSAValue | None"]
+Made: TypeAlias = "SSAValue | Sequence[SSAValue] | None"
+Rule: TypeAlias = Callable[[Here, Any], Made]
+"""The operation's result, or all of them, or None where the rule does not apply."""
 Rules: TypeAlias = Mapping[type[GraphOp], Sequence[Rule]]
 
 
-def rewrite(module: ModuleOp, rules: Rules) -> None:
+def rewrite(
+    module: ModuleOp, rules: Rules, unless: Callable[[GraphOp], bool] = lambda _: False
+) -> None:
     """Replace each operation for which a rule has another value, and drop what nothing reads then.
 
     Rules look back at operands only, so one walk in order is enough; what a rule made is looked at
-    again.
+    again. Operations of which `unless` holds are left as they are.
     """
     op: Any = main_of(module).body.block.first_op
     while op is not None:
-        here = Here(op) if isinstance(op, GraphOp) else None
+        here = Here(op) if isinstance(op, GraphOp) and not unless(op) else None
         value = None if here is None else _first(here, rules.get(type(op), ()))
         if here is None or value is None:
             op = op.next_op
             continue
         after = here.made[0] if here.made else op.next_op
-        result = op.results[0]
-        if value.name_hint is None:
-            value.name_hint = result.name_hint
-        result.replace_all_uses_with(value)
+        values = [value] if isinstance(value, SSAValue) else value
+        for result, new in zip(op.results, values, strict=True):
+            if new.name_hint is None:
+                new.name_hint = result.name_hint
+            result.replace_all_uses_with(new)
         drop_unread(op)
         op = after
 
 
-def _first(here: Here, rules: Sequence[Rule]) -> SSAValue | None:
+def _first(here: Here, rules: Sequence[Rule]) -> Made:
     for rule in rules:
         if (value := rule(here, here.op)) is not None:
             return value

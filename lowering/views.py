@@ -8,9 +8,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.graph.base import GraphOp, constant_of, dims
+from ge.dialects import dtypes
+from ge.dialects.graph.base import GraphOp, constant_of, dims, type_of
 from ge.dialects.graph.ops import index, unary
 from ge.dialects.graph.ops import layout as ops
 from ge.dialects.npu.geometry import dense
@@ -26,6 +27,8 @@ class Layout:
     shape: Shape
     strides: Shape
     offset: int = 0
+    element: Attribute | None = None
+    """The type that the elements are read as, where it is not that of `base`."""
 
     @property
     def is_dense(self) -> bool:
@@ -92,6 +95,16 @@ def _reshape(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
 @view(unary.IdentityOp, unary.DropoutOp)
 def _same(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
     return [x] if not op.attrs.get("training_mode") else [None]
+
+
+@view(unary.CastOp)
+def _cast(x: Layout, op: unary.CastOp) -> Sequence[Layout | None]:
+    """The low words of 64-bit integers are the integers in 32 bits; nothing else is a view."""
+    came = dtypes.of_ir(type_of(x.base).element_type)
+    if x.element is not None or came is not dtypes.I64 or op.attrs["to"] is not dtypes.I32:
+        return [None]
+    strides = tuple(2 * s for s in x.strides)
+    return [replace(x, strides=strides, offset=2 * x.offset, element=dtypes.I32.ir)]
 
 
 @view(ops.TransposeOp)

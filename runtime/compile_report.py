@@ -8,9 +8,13 @@ from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 
+from ge.codegen.from_npu import program_of
+from ge.dialects.npu.ops import RoutineOp
 from ge.lowering.fold_batch_norm import FOLDED
 from ge.lowering.fuse_kernels import HITS, MISSES
+from ge.lowering.programs import programs_of
 from ge.runtime.driver import Compilation, PassTime
+from ge.runtime.host_calls import HostCall, host_calls
 
 SHOWN_MISSES = 5
 FOLDING_RULE = "Conv2DBatchNorm"
@@ -28,8 +32,8 @@ class CompileReport:
     misses: Sequence[str]
     """Where a fusion nearly fired, and why it did not."""
     passes: Sequence[PassTime]
-    ai_cpu: Sequence[str] = ()
-    """The model's nodes that the host computes."""
+    ai_cpu: Sequence[HostCall] = ()
+    """What the AI CPU computes."""
 
     @property
     def seconds(self) -> float:
@@ -42,7 +46,7 @@ class CompileReport:
             "fusion": {"hits": dict(self.hits), "misses": list(self.misses)},
             "passes": [row._asdict() for row in self.passes],
             "compile_seconds": self.seconds,
-            "ai_cpu": list(self.ai_cpu),
+            "ai_cpu": [call.to_json() for call in self.ai_cpu],
         }
 
     def __str__(self) -> str:
@@ -60,13 +64,20 @@ class CompileReport:
         if len(self.misses) > SHOWN_MISSES:
             yield f"not fused: {len(self.misses) - SHOWN_MISSES} more, see --report"
         if self.ai_cpu:
-            yield f"on the host: {', '.join(self.ai_cpu)}"
+            yield f"on the AI CPU: {', '.join(map(str, self.ai_cpu))}"
 
 
 def report_of(compilation: Compilation, level: str) -> CompileReport:
     """The report of a compile that is done; `level` is that of the model it began with."""
     hits = _hits(compilation.module)
-    return CompileReport(level, hits, _misses(compilation.module), tuple(compilation.times))
+    misses, times = _misses(compilation.module), tuple(compilation.times)
+    return CompileReport(level, hits, misses, times, _ai_cpu(compilation.module))
+
+
+def _ai_cpu(module: ModuleOp) -> list[HostCall]:
+    """What the AI CPU computes in a program whose instructions are emitted."""
+    asking = (p for p in programs_of(module) if any(isinstance(o, RoutineOp) for o in p.body.ops))
+    return [call for program in asking for call in host_calls(program_of(program))]
 
 
 def _hits(module: ModuleOp) -> dict[str, int]:

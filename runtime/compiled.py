@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from ge.codegen.objects import attach_weights, read_object, write_object
 from ge.codegen.print_asm import print_asm, save_asm
 from ge.dialects.diagnostics import CheckFailed, InputError
+from ge.dialects.npu.isa import sync
 from ge.dialects.npu.program import Program
 from ge.dialects.npu.target import DEFAULT
 from ge.dialects.weights_file import WeightsFile
 from ge.lowering.pipelines import Options
 from ge.runtime.compile_report import CompileReport, report_of
+from ge.runtime.device import DEVICE
 from ge.runtime.driver import Compilation, begin, few_collections
 from ge.runtime.simulator import Mode, Simulator
 from ge.runtime.source import Source
@@ -44,6 +46,7 @@ class CompiledModel:
         and found.
         """
         result = self._simulator.run(inputs, mode=Mode.FUNCTIONAL, check_hazards=check_hazards)
+        DEVICE.launched(self.launches)
         if result.hazards:
             first = str(result.hazards[0])
             raise CheckFailed(f"no hazards must be found, got {len(result.hazards)}", detail=first)
@@ -56,6 +59,11 @@ class CompiledModel:
             raise InputError(f"inputs must be {', '.join(names)}, got {len(arrays)} arrays")
         outputs = tuple(self.run(dict(zip(names, arrays, strict=True))).values())
         return outputs[0] if len(outputs) == 1 else outputs
+
+    @cached_property
+    def launches(self) -> int:
+        """How often the host starts something in one run."""
+        return sum(inst.instr is sync.launch for inst in self.program.code) or 1
 
     def stats(self) -> Stats:
         """The figures of a timed run; they do not depend on what the inputs hold."""
@@ -81,6 +89,7 @@ class CompiledModel:
 
     @cached_property
     def _simulator(self) -> Simulator:
+        DEVICE.hold(self, self.program.bytes)
         return Simulator(self.program)
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,7 +15,7 @@ from ge.codegen.from_npu import program_of
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.module_text import make_context
 from ge.dialects.npu import target as targets
-from ge.dialects.npu.ops import ProgramOp
+from ge.dialects.npu.ops import InvokeOp, ProgramOp
 from ge.dialects.npu.program import Program
 from ge.dialects.npu.tree import BufferOp
 from ge.lowering.pipelines import PRECISIONS, Level, Options, passes, scheduling, simplification
@@ -59,7 +60,7 @@ class Compilation:
         """Bring the module into the form that its level has when it is printed."""
         if self.level is Level.GRAPH:
             self.run(simplification(self.options))
-        elif self.level is Level.NPU and any(True for _ in kernels_of(self.module)):
+        elif self.level is Level.NPU and _has_calls(self.module):
             _check_unscheduled(self.module)
             self.run(scheduling(self.options))
         self.module.verify()
@@ -116,6 +117,8 @@ class Compilation:
 def begin(source: Source, options: Options, watch: Watch | None = None) -> Compilation:
     """The model, simplified; raises GeError for what cannot be read or asked for."""
     options = checked(options)
+    if source.is_torch:
+        options = replace(options, narrow=True)
     started = time.perf_counter()
     module, level = source.read(make_context())
     if level is Level.NPU:
@@ -157,6 +160,12 @@ def _check_rules(program: Program) -> None:
         check(program)
     except Fault as e:
         raise InputError(e.message) from None
+
+
+def _has_calls(module: ModuleOp) -> bool:
+    """Whether there are kernels that are trees, or calls that are no instructions yet."""
+    calls = (op for p in programs_of(module) for op in p.body.ops if isinstance(op, InvokeOp))
+    return any(True for _ in chain(kernels_of(module), calls))
 
 
 def _check_unscheduled(module: ModuleOp) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,10 +14,12 @@ from ge.dialects.npu.target import DEFAULT
 from ge.lowering.pipelines import Level, Options, load_pass
 from ge.runtime.compiled import CompiledModel, finish
 from ge.runtime.driver import Compilation, begin, checked, few_collections
-from ge.runtime.source import Source
+from ge.runtime.source import TORCH, Source, need_torch
 
 if TYPE_CHECKING:
     import onnx
+
+    from ge.runtime.torch_loading import TorchLoaded
 
 PROGRAMS = (".o", ".s")
 """Suffixes under which the program is saved; the others hold the model."""
@@ -35,6 +38,8 @@ class OptimizeConfig:
     target: str = DEFAULT
     cores: int = 0
     """0 means all that the target has."""
+    check_hazards: bool = False
+    """Look for hazards in every run of a module of PyTorch."""
 
     def __init__(self, **given: Any) -> None:
         known = {field.name: field for field in fields(self)}
@@ -69,33 +74,44 @@ class GraphEngine:
         self.config = config or OptimizeConfig()
         self._simplified: Compilation | None = None
         self._compiled: CompiledModel | None = None
+        self._torch: TorchLoaded | None = None
 
     def LoadModel(
         self,
-        model: str | Path | onnx.ModelProto,
+        model: str | Path | onnx.ModelProto | Any,
         shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """Take a model: an `.onnx` or `.mlir` file, or an ONNX model in memory."""
-        self._simplified = self._compiled = None
+        """Take a model: a file (`.onnx`, `.mlir`, `.pt2`, `.pt`), or an object in memory.
+
+        An object is an ONNX model, or of PyTorch: a module, a ScriptModule, an ExportedProgram. A
+        module of PyTorch is compiled when it is called, for the shapes of that call.
+        """
+        self._simplified = self._compiled = self._torch = None
+        if is_torch(model):
+            need_torch(str(model) if isinstance(model, (str, Path)) else "")
+            from ge.runtime.torch_loading import TorchLoaded
+
+            self._torch = TorchLoaded(model, self.config)
+            return
         with few_collections():
             self._simplified = begin(Source(model, shapes), self.config.options())
 
-    def OptimizeGraph(self) -> CompiledModel:
-        """Compile the model that was loaded; what comes back can be called with arrays."""
-        if self._compiled is None:
-            with few_collections():
-                self._compiled = finish(self._copy())
-        return self._compiled
+    def OptimizeGraph(self) -> Any:
+        """The model, optimised: it takes what the model takes, by position or by name."""
+        if self._torch is not None:
+            return self._torch.callable
+        return self._program()
 
-    def SaveOptimizedModel(self, path: str | Path) -> None:
-        """Write the model as `.onnx` (standard operators) or `.mlir`, or its program (`.o`, `.s`).
+    def SaveOptimizedModel(self, path: str | Path) -> Any:
+        """Write the model as `.onnx`, `.pt` or `.mlir`, or its program (`.o`, `.s`).
 
-        The `.onnx` file is simplified, in the types it is computed in, with batch norms folded; the
-        `.mlir` file has the kernels that the fusions made.
+        `.onnx` and `.pt` (TorchScript) hold standard operators and run elsewhere: simplified, in
+        the types that are computed in, with batch norms folded. `.mlir` has the kernels that the
+        fusions made. Gives back what `OptimizeGraph` does.
         """
         path = Path(path)
         if path.suffix in PROGRAMS:
-            self.OptimizeGraph().save(path)
+            self._program().save(path)
         elif path.suffix == ".mlir":
             copy = self._copy()
             if copy.level is Level.GRAPH:
@@ -103,22 +119,50 @@ class GraphEngine:
             write_module(copy.module, path)
         elif path.suffix == ".onnx":
             self._save_onnx(path)
+        elif path.suffix == ".pt":
+            self._save_torch(path)
         else:
-            raise InputError("a model must be saved as .onnx, .mlir, .o or .s", str(path))
+            raise InputError("a model must be saved as .onnx, .pt, .mlir, .o or .s", str(path))
+        return self.OptimizeGraph()
 
-    def Optimize(self, model: Any) -> CompiledModel:
-        """Load and compile in one step; modules of PyTorch are not supported yet."""
+    def Optimize(self, model: Any) -> Any:
+        """Load and optimise in one step.
+
+        A module of PyTorch comes back as a module of the same class that shares its parameters.
+        """
         self.LoadModel(model)
         return self.OptimizeGraph()
+
+    def _program(self) -> CompiledModel:
+        if self._torch is not None:
+            return self._torch.saved().compiled
+        if self._compiled is None:
+            with few_collections():
+                self._compiled = finish(self._copy())
+        return self._compiled
 
     def _save_onnx(self, path: Path) -> None:
         from ge.frontend.onnx_export import save_onnx
 
+        save_onnx(self._graph(path).module, path)
+
+    def _save_torch(self, path: Path) -> None:
+        need_torch(str(path))
+        from ge.frontend.torch_export import save_script
+
+        if self._torch is not None and (script := self._torch.script()) is not None:
+            self._torch.save(script, path)
+        else:
+            save_script(self._graph(path).module, path)
+
+    def _graph(self, path: Path) -> Compilation:
+        """The optimised model where it still has a form that others understand."""
         copy = self._copy()
         if copy.level is not Level.GRAPH:
-            raise UnsupportedError("only a model of level 'graph' has an ONNX form", str(path))
+            what = f"only a model of level 'graph' has a form as {path.suffix}"
+            raise UnsupportedError(what, str(path))
         copy.run([load_pass(name)() for name in self._graph_passes()])
-        save_onnx(copy.module, path)
+        return copy
 
     def _graph_passes(self) -> tuple[str, ...]:
         """What fusion does to a graph before there are kernels."""
@@ -126,6 +170,15 @@ class GraphEngine:
 
     def _copy(self) -> Compilation:
         """The loaded model, to be lowered; itself it stays as it is."""
-        if self._simplified is None:
+        model = self._simplified if self._torch is None else self._torch.saved().simplified
+        if model is None:
             raise InputError("LoadModel must come first, no model is loaded")
-        return self._simplified.fork(self._simplified.options)
+        return model.fork(model.options)
+
+
+def is_torch(model: Any) -> bool:
+    """Whether a model is one of PyTorch; tells it without importing torch."""
+    if isinstance(model, (str, Path)):
+        return Path(model).suffix in TORCH
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, (torch.nn.Module, torch.export.ExportedProgram))

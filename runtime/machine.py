@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ge.dialects.dtypes import DType
+from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.operands import Addr
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.program import Program
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.target import Target
 from ge.runtime.overlap import Pattern
 from ge.timing.areas import areas
@@ -28,6 +30,8 @@ POISON = 0x7F
 
 LAYOUTS = 1 << 16
 """Layouts remembered at most."""
+VIEWS = 1 << 12
+"""Tiles of a core's memories remembered at most: loops come back to the same buffers."""
 MOST_ELEMENTS = 1 << 28
 """Elements of a tile at most: a repeated dimension must not ask for more than memory can hold."""
 
@@ -123,22 +127,60 @@ class Memory:
             if space is not Space.GM
         }
         self._layouts = device.layouts
+        self._views: dict[tuple[Any, ...], tuple[Array, Layout]] = {}
 
     def read(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType) -> Array:
-        return self._view(at, size, strides, dtype, False)
+        return self._tile(at, size, strides, dtype, False)
 
     def out(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType) -> Array:
-        return self._view(at, size, strides, dtype, True)
+        return self._tile(at, size, strides, dtype, True)
 
-    def _view(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType, write: bool) -> Array:
+    def host(self, routine: Routine, places: Sizes) -> None:
+        """Compute a routine of the AI CPU on device memory."""
+        operands = (*routine.reads, *routine.writes)
+        if len(places) != len(operands):
+            raise AccessError(
+                f"'{routine.symbol}' must be given {len(operands)} addresses, got {len(places)}"
+            )
+        ats = [Addr(Space.GM, place) for place in places]
+        arrays = [
+            self.read(at, o.shape, dense(o.shape), o.dtype)
+            for at, o in zip(ats, routine.reads, strict=False)
+        ]
+        results = routine.compute(arrays)
+        for at, o, result in zip(ats[len(arrays) :], routine.writes, results, strict=True):
+            self.out(at, o.shape, dense(o.shape), o.dtype)[...] = result
+
+    def _tile(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType, write: bool) -> Array:
+        space, offset, _ = at
+        if space is Space.GM:
+            return self._view(at, self._layout(size, strides, dtype), write)
+        key = (space, offset, size, strides, dtype.code)
+        found = self._views.get(key)
+        if found is not None:
+            view, layout = found
+            if self._watch is not None and layout.high:
+                self._watch.access(space, offset, layout, write)
+            return view
+        layout = self._layout(size, strides, dtype)
+        view = self._view(at, layout, write)
+        if len(self._views) >= VIEWS:
+            self._views.clear()
+        self._views[key] = view, layout
+        return view
+
+    def _layout(self, size: Sizes, strides: Sizes, dtype: DType) -> Layout:
         key = (dtype.code, size, strides)
         layout = self._layouts.get(key)
         if layout is None:
             if len(self._layouts) >= LAYOUTS:
                 self._layouts.clear()
             layout = self._layouts[key] = Layout(size, strides, dtype)
+        return layout
+
+    def _view(self, at: Addr, layout: Layout, write: bool) -> Array:
         if not layout.high:
-            return np.empty(size, layout.dtype)
+            return np.empty(layout.size, layout.dtype)
         space, offset, _ = at
         if offset % layout.itemsize:
             raise AccessError(f"{at} must be a multiple of {layout.itemsize}, the element's bytes")
@@ -155,8 +197,8 @@ class Memory:
         if self._watch is not None and shared:
             self._watch.access(space, offset, layout, write)
         if memory is None:
-            return np.zeros(size, layout.dtype)
-        return np.ndarray(size, layout.dtype, memory, within, layout.strides)
+            return np.zeros(layout.size, layout.dtype)
+        return np.ndarray(layout.size, layout.dtype, memory, within, layout.strides)
 
 
 class Glance:
@@ -174,3 +216,6 @@ class Glance:
 
     def out(self, at: Addr, size: Sizes, strides: Sizes, dtype: DType) -> Array:
         raise AccessError(f"the scalar unit must not write memory, got {at}")
+
+    def host(self, routine: Routine, places: Sizes) -> None:
+        """Nothing: without tiles there is nothing to compute on."""

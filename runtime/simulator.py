@@ -70,7 +70,7 @@ class _Run:
     meetings: Meetings | None
     trace: bool
     budget: int
-    quick: QuickCode | None
+    quick: QuickCode
     skipper: Skipper | None
 
     def cores(self) -> tuple[list[Core], list[Clock]]:
@@ -93,8 +93,7 @@ class _Run:
             if clock:
                 clock.follow(core)
                 clocks.append(clock)
-            if self.quick:
-                core.entries = self.quick.entries
+            core.entries = self.quick.entries
             core.skipper = self.skipper
             cores.append(core)
         return cores, clocks
@@ -142,6 +141,7 @@ class Simulator:
         functional = mode is not Mode.TIMING
         self._check_mode(functional, check_hazards)
         given = _checked_inputs(self.program, inputs or {}, functional)
+        alone = mode is not Mode.BOTH and not check_hazards
         run = _Run(
             code=self._code,
             target=self.target,
@@ -151,7 +151,7 @@ class Simulator:
             meetings=None if mode is Mode.FUNCTIONAL else meetings_of(self.program, self.target),
             trace=trace,
             budget=budget,
-            quick=None if functional else self._quick,
+            quick=self._quick_alone if alone else self._quick,
             skipper=self._skipper if skip and not functional and not trace else None,
         )
         with _calculating() if functional else few_collections():
@@ -172,7 +172,11 @@ class Simulator:
 
     @cached_property
     def _quick(self) -> QuickCode:
-        return QuickCode(self._code)
+        return QuickCode(self._code, alone=False)
+
+    @cached_property
+    def _quick_alone(self) -> QuickCode:
+        return QuickCode(self._code, alone=True)
 
     def _check_mode(self, functional: bool, check_hazards: bool) -> None:
         if check_hazards and not functional:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, ViewOp
+from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import ConstantOp, GraphOp
 from ge.dialects.graph.module import main_of
 from ge.dialects.module_text import read_module
@@ -22,13 +23,14 @@ from ge.lowering.programs import programs_of
 
 if TYPE_CHECKING:
     import onnx
+    import onnx_ir as ir
 
 TORCH = (".pt", ".pt2")
 """What files of PyTorch are called."""
 
 MEMBERS: dict[Level, tuple[type[Operation], ...]] = {
     Level.GRAPH: (GraphOp, ConstantOp, ReturnOp),
-    Level.FUSED: (FusedOp, ViewOp, ConstantOp, ReturnOp),
+    Level.FUSED: (FusedOp, HostOp, ViewOp, ConstantOp, ReturnOp),
 }
 """The operations that the model of a level is made of."""
 
@@ -37,38 +39,57 @@ MEMBERS: dict[Level, tuple[type[Operation], ...]] = {
 class Source:
     """What is compiled: a file of any kind that we read, or an ONNX model in memory."""
 
-    model: str | Path | onnx.ModelProto
+    model: str | Path | onnx.ModelProto | ir.Model
     shapes: Mapping[str, Sequence[int]] | None = None
     """Shapes of inputs whose dimensions the model leaves open."""
     values: Mapping[str, Any] | None = None
     """Values of inputs that the program is specialised on; they are no inputs of it."""
 
+    @property
+    def is_torch(self) -> bool:
+        """Whether it is a file of PyTorch."""
+        return isinstance(self.model, (str, Path)) and Path(self.model).suffix in TORCH
+
     def read(self, ctx: Context) -> tuple[ModuleOp, Level]:
         """The model as a module, and its level; raises GeError for what is none."""
         if not isinstance(self.model, (str, Path)):
-            return self._import(), Level.GRAPH
+            return self._import(self.model), Level.GRAPH
         path = Path(self.model)
-        if path.suffix in TORCH:
-            raise UnsupportedError("models of PyTorch are not read yet, export to ONNX", str(path))
+        if self.is_torch:
+            need_torch(str(path))
+            from ge.frontend.torch_files import read_torch
+
+            return self._import(read_torch(path, self.shapes or {})), Level.GRAPH
         if path.suffix != ".mlir":
-            return self._import(), Level.GRAPH
+            return self._import(self.model), Level.GRAPH
         for what, given in (("shape", self.shapes), ("value", self.values)):
             if given:
                 raise InputError(f"a {what} must be for an ONNX model, got one", str(path))
         module = read_module(path, ctx)
         return module, _checked_level(module, str(path))
 
-    def _import(self) -> ModuleOp:
+    def _import(self, model: Any) -> ModuleOp:
         import onnx
+        import onnx_ir as ir
 
         from ge.frontend.onnx_import import import_onnx
 
-        if not isinstance(self.model, (str, Path, onnx.ModelProto)):
+        if not isinstance(model, (str, Path, onnx.ModelProto, ir.Model)):
             raise UnsupportedError(
-                f"models must be files or ONNX models, got {type(self.model).__name__}; modules "
-                "of PyTorch are not supported yet, export them to ONNX"
+                f"models must be files or ONNX models, got {type(model).__name__}; modules of "
+                "PyTorch are for GraphEngine, which learns their shapes from a call"
             )
-        return import_onnx(self.model, self.shapes, self.values)
+        return import_onnx(model, self.shapes, self.values)
+
+
+def need_torch(where: str) -> None:
+    """Refuse what takes PyTorch where it is not installed."""
+    for name in ("torch", "onnxscript"):
+        if find_spec(name) is None:
+            raise UnsupportedError(
+                f"'{name}' must be installed for models of PyTorch: pip install 'ge-npu[torch]'",
+                where,
+            )
 
 
 def _checked_level(module: ModuleOp, where: str) -> Level:
@@ -79,7 +100,7 @@ def _checked_level(module: ModuleOp, where: str) -> Level:
         main = main_of(module)
     except InputError as e:
         raise InputError(e.message, where) from None
-    fused = any(isinstance(op, FusedOp | ViewOp) for op in main.body.block.ops)
+    fused = any(isinstance(op, FusedOp | HostOp | ViewOp) for op in main.body.block.ops)
     level = Level.FUSED if fused else Level.GRAPH
     for op in main.body.block.ops:
         if not isinstance(op, MEMBERS[level]):

@@ -152,13 +152,12 @@ class Stats:
 
 
 def _memory(program: Program) -> dict[str, int]:
-    signature = sum(tensor.bytes for tensor in (*program.inputs, *program.outputs))
     return {
         "weights_bytes": program.weights_bytes,
         "arena_bytes": program.arena.bytes,
         "arena_lower_bound_bytes": program.arena.lower_bound,
         "arena_no_reuse_bytes": program.arena.no_reuse,
-        "peak_bytes": program.weights_bytes + signature + program.arena.bytes,
+        "peak_bytes": program.bytes,
     }
 
 

@@ -19,7 +19,7 @@ from ge.lowering.programs import programs_of
 from ge.runtime.simulator import simulate
 from tests.onnx_oracle import run
 
-TOLERANCE = {np.dtype(np.float32): 1e-4, np.dtype(np.float16): 1e-2}
+TOLERANCE = {np.dtype(np.float64): 1e-14, np.dtype(np.float32): 1e-4, np.dtype(np.float16): 1e-2}
 """The largest error, as a share of the largest number that is expected."""
 
 

@@ -84,10 +84,11 @@ class CostModel:
         """
         row = inst.instr
         named = dict(zip(row.operands, args, strict=True))
-        rate = self._target.rate(row.rate, named["dt"].name)
+        dtype = named.get("dt")
+        rate = self._target.rate(row.rate, str(dtype))
         if rate.unsupported:
             raise UnsupportedError(
-                f"'{self._target.name}' has no '{row.mnemonic}' for {named['dt']}", f"'{inst}'"
+                f"'{self._target.name}' has no '{row.mnemonic}' for {dtype}", f"'{inst}'"
             )
         work = _work(row, named)
         miss = work.hbm / work.bytes if work.bytes else 0.0
@@ -100,7 +101,9 @@ class CostModel:
         )
 
     def _tallies(self, row: Instr, rate: Rate, work: Work) -> Iterator[tuple[Tally, int]]:
-        yield Tally.HBM_WRITE if _writes_gm(row) else Tally.HBM_READ, work.hbm
+        stored = work.hbm if _writes_gm(row) else work.stored
+        yield Tally.HBM_READ, work.hbm - stored
+        yield Tally.HBM_WRITE, stored
         if any(name != HBM for name in rate.limits):
             yield Tally.L2, work.bytes
         if row.unit in _WORKING:

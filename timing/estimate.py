@@ -9,6 +9,7 @@ from ge.dialects.npu import target as targets
 from ge.dialects.npu.isa import sync
 from ge.dialects.npu.operands import Addr
 from ge.dialects.npu.program import Program
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.target import Target
 from ge.timing.areas import symbols
 from ge.timing.cost import CostModel
@@ -28,6 +29,9 @@ class NoMemory:
 
     out = read
 
+    def host(self, routine: Routine, places: tuple[int, ...]) -> None:
+        """Nothing: what it computes takes the same time."""
+
 
 class Estimate(NamedTuple):
     """Cycles of a program, its launch included, and the clocks of the cores that were followed."""
@@ -46,7 +50,7 @@ def estimate(program: Program, cores: Iterable[int] | None = None) -> Estimate:
     meetings = meetings_of(program, target)
     model = CostModel(target)
     code = Code(program, target, symbols(program))
-    quick, skipper = QuickCode(code), Skipper(Layout(code))
+    quick, skipper = QuickCode(code, alone=True), Skipper(Layout(code))
     clocks, followed = [], []
     for number in range(program.cores) if cores is None else cores:
         clock = Clock(model, meetings, program.cores, trace=False)

@@ -43,6 +43,9 @@ class Listener:
         `registers` keep their values until the instruction's turn.
         """
 
+    def hand_over(self, queue: int, waiting: int = 0) -> Any:
+        """`issue` of a flag, for the only listener of a core."""
+
     def work(self, step: Step, ticket: Any) -> None:
         """A unit executes an instruction."""
 
@@ -60,6 +63,9 @@ class Listener:
 
     def arrive(self, number: int) -> None:
         """The core promises what it issued so far, for the `number`th time."""
+
+    def arrive_idle(self, number: int) -> None:
+        """`arrive` and every `reach` in one, for the only listener of a core."""
 
     def reach(self, queue: int, number: int) -> None:
         """A queue has executed all that belongs to arrival `number`."""

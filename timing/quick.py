@@ -1,8 +1,8 @@
-"""The walk's entries where only a clock listens: scalar results without operands to bind.
+"""The walk's quick entries: scalar results without operands to bind, one listener without lists.
 
 What the scalar unit does to itself is most of a program. Here it is one function an instruction,
-made when the instruction is first reached; flags and work go straight to the clock unless their
-queue waits for something.
+made when the instruction is first reached. Where a core has a single listener, flags and work go
+straight to it unless their queue waits for something.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _PLAIN = _CONSTANTS.union(scalar.ARITHMETIC)
 
 
 class QuickCode:
-    """The entries of a program's instructions."""
+    """The entries of a program's instructions, for cores with one listener or with any number."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, alone: bool) -> None:
         self._code = code
+        self._alone = alone
         self.entries: list[Entry] = [self._first_time] * len(code.program.code)
         self.entries.append(lambda core, _: core.ran_past())
         self._targets = frozenset(code.program.labels.values())
@@ -68,6 +69,8 @@ class QuickCode:
 
     def _entry(self, index: int, inst: Inst) -> Entry:
         row = inst.instr
+        if not self._alone:
+            return self._code.entry(self._code.step(index))
         if row in (sync.set_flag, sync.wait_flag):
             source, target, flag = inst.args
             queue = self._code.queue_of[source if row is sync.set_flag else target]
@@ -87,7 +90,7 @@ def _arrive(core: Any, registers: Registers) -> None:
         core.arrive()
         return
     core.arrived += 1
-    core.clock.arrive_idle(core.arrived)
+    core.only.arrive_idle(core.arrived)
 
 
 def _work(step: Step) -> Entry:
@@ -99,8 +102,8 @@ def _work(step: Step) -> Entry:
             return
         if not core.calls:
             core.follow_kernel(index)
-        clock = core.clock
-        clock.work(step, clock.issue(step, registers, queue, 0))
+        listener = core.only
+        listener.work(step, listener.issue(step, registers, queue, 0))
 
     return entry
 
@@ -117,8 +120,8 @@ def _set(index: int, first: int, number: Value, queue: int) -> Entry:
             core.code.step(index).run(core, registers)
             return
         raised.add(flag)
-        clock = core.clock
-        clock.signal(None, queue, flag, clock.hand_over(queue))
+        listener = core.only
+        listener.signal(None, queue, flag, listener.hand_over(queue))
 
     return entry
 
@@ -135,7 +138,7 @@ def _wait(index: int, first: int, number: Value, queue: int) -> Entry:
             core.code.step(index).run(core, registers)
             return
         raised.remove(flag)
-        clock = core.clock
-        clock.wait(None, queue, flag, clock.hand_over(queue))
+        listener = core.only
+        listener.wait(None, queue, flag, listener.hand_over(queue))
 
     return entry

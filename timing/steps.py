@@ -10,9 +10,20 @@ from typing import Any
 
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu.instr import Inst
-from ge.dialects.npu.operands import Addr, Kind, LabelKind, NumKind, Reg, Sym, SymKind, Value
+from ge.dialects.npu.operands import (
+    Addr,
+    Kind,
+    LabelKind,
+    NumKind,
+    Reg,
+    RoutineKind,
+    Sym,
+    SymKind,
+    Value,
+)
 from ge.dialects.npu.places import Unit
 from ge.dialects.npu.program import Program
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.target import Target
 
 Registers = list[int]
@@ -117,6 +128,7 @@ class Code:
         self.program = program
         self.target = target
         self._symbols = symbols
+        self._routines = {routine.symbol: routine for routine in program.routines}
         self.queue_of = queues(target)
         self.steps: dict[int, Step] = {}
         """The steps that have been made so far."""
@@ -183,6 +195,8 @@ class Code:
     def _bound(self, kind: Kind, value: Value) -> Value:
         if isinstance(kind, LabelKind):
             return self.label(value)
+        if isinstance(kind, RoutineKind):
+            return self._routine(value)
         if isinstance(kind, SymKind):
             return self._address(value)
         return value
@@ -195,6 +209,12 @@ class Code:
         if not 0 <= place <= len(self.program.code):
             raise InputError(f"label '{name}' must lie in the code, got instruction {place}")
         return place
+
+    def _routine(self, symbol: Sym) -> Routine:
+        if symbol.name not in self._routines:
+            hint = did_you_mean(symbol.name, self._routines)
+            raise InputError(f"unknown routine '{symbol.name}'{hint}")
+        return self._routines[symbol.name]
 
     def _address(self, symbol: Sym) -> int:
         if symbol.name not in self._symbols:

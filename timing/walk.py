@@ -45,6 +45,7 @@ class Core:
         self.cores = code.program.cores
         self.read = memory.read
         self.out = memory.out
+        self.host = memory.host
         self.listeners = listeners
         self.registers: Registers = [0] * REGISTERS
         self.place = code.main
@@ -68,6 +69,8 @@ class Core:
         self._inherited = False
         self._resume = code.main
         self._launching = False
+        self.only: Any = listeners[0] if len(listeners) == 1 else None
+        """The listener, if there is one alone."""
         self.clock: Any = None
         """The clock that follows it, if one does."""
         self.skipper: Any = None

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -30,6 +30,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -219,12 +220,14 @@ class AttentionOp(FusedOp):
     """
     Softmax of `q . k^T * scale`, row by row, times `v`.
 
-    The region works on the scaled scores; what it yields goes through the softmax.
+    The region works on the scaled scores; what it yields goes through the softmax. With `reach`,
+    query i has no weight for keys behind i plus that.
     """
 
     name = "fused.attention"
     ANCHOR_INS: ClassVar = 3
     scale = prop_def(FloatAttr[Float64Type])
+    reach = opt_prop_def(IntegerAttr[I64])
 
     def computed(self) -> Attribute:
         element, shape = _tensor(self.ins[0])
@@ -271,6 +274,55 @@ class GatherOp(FusedOp):
     name = "fused.gather"
     ANCHOR_INS: ClassVar = 2
     axis = prop_def(IntegerAttr[I64])
+
+
+@irdl_op_definition
+class HostOp(IRDLOperation):
+    """
+    One operator that the AI CPU computes, on tensors with their elements in order.
+
+    ```mlir
+    %y = fused.host "Det"(%x) {sources = ["det"]} {
+    ^bb0(%a : tensor<2x2xf32>):
+      %b = graph.det %a : (tensor<2x2xf32>) -> tensor<f32>
+      fused.yield %b : tensor<f32>
+    } : (tensor<2x2xf32>) -> tensor<f32>
+    ```
+    """
+
+    name = "fused.host"
+    kind = prop_def(StringAttr)
+    """The operator's name in ONNX."""
+    sources = prop_def(ArrayAttr[StringAttr])
+    ins = var_operand_def(TensorType)
+    outs = var_result_def(TensorType)
+    body = region_def("single_block")
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$kind `(` $ins `)` attr-dict-with-keyword $body `:` functional-type($ins, $outs)"
+    )
+
+    @property
+    def operator(self) -> Operation:
+        """The operator of the region."""
+        first = self.body.block.first_op
+        assert first is not None
+        return first
+
+    def verify_(self) -> None:
+        block = self.body.block
+        ops = list(block.ops)
+        if len(ops) != 2 or not isinstance(ops[1], YieldOp) or ops[0].regions:
+            raise VerifyException(f"{self.name}: its region must be one operator and fused.yield")
+        whole = list(ops[1].values) == list(ops[0].results)
+        if not whole or list(dict.fromkeys(ops[0].operands)) != list(block.args):
+            raise VerifyException(
+                f"{self.name}: its operator must take all values in order and yield all results"
+            )
+        types = [a.type for a in block.args], [v.type for v in ops[1].values]
+        if types != ([v.type for v in self.ins], [v.type for v in self.outs]):
+            raise VerifyException(f"{self.name}: the types must be those of its operator")
 
 
 KERNEL_OPS: tuple[type[FusedOp], ...] = (

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from math import prod
 from typing import Any, ClassVar, Self
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, f64, i32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
@@ -143,6 +143,10 @@ class GraphOp(IRDLOperation, ABC):
     ONNX_INPUTS: ClassVar[tuple[str | None, ...]] = ()
     """Operands and attributes in the order of ONNX inputs, where some of those are attributes here;
     None for an input that we never have."""
+    HOST: ClassVar[bool] = False
+    """Whether only the AI CPU computes it: nothing in it is regular."""
+    MOVES: ClassVar[bool] = False
+    """Whether it only moves elements, of whatever type."""
 
     @staticmethod
     @abstractmethod
@@ -271,6 +275,14 @@ class GraphOp(IRDLOperation, ABC):
         return tuple(getattr(self, name) for name in self.slots())
 
     @property
+    def on_host(self) -> bool:
+        """Whether the AI CPU computes it: for what it is, or because no unit has doubles."""
+        if self.HOST or self.MOVES:
+            return self.HOST
+        types = (*self.operand_types, *self.result_types)
+        return any(isinstance(t, TensorType) and t.element_type == f64 for t in types)
+
+    @property
     def source(self) -> str:
         """The model nodes this operation stands for, main one first, joined by ','."""
         attr = self.attributes.get("source")
@@ -309,6 +321,12 @@ def _infer(
     except VerifyException as e:
         raise VerifyException(f"{cls.name}: {e}") from None
     return (out,) if isinstance(out, TensorType) else tuple(out)
+
+
+class MovingOp(GraphOp, ABC):
+    """An operator that only moves elements, of whatever type."""
+
+    MOVES: ClassVar[bool] = True
 
 
 class TensorOp(GraphOp):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 LINE_BYTES = 512
@@ -25,6 +26,7 @@ def runs(size: Sizes, *strides: Sizes) -> tuple[int, int]:
     return prod(n for n, _ in dims), run
 
 
+@lru_cache(4096)
 def dense(size: Sizes) -> Sizes:
     """The strides of a tile without gaps."""
     strides, step = [], 1

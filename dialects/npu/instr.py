@@ -29,6 +29,8 @@ class Work(NamedTuple):
     """Contiguous runs."""
     hbm: int = 0
     """Bytes of those moved that device memory has to deliver or take."""
+    stored: int = 0
+    """Bytes of those that are written, by an instruction that reads device memory, too."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Annotated, Any, ClassVar, Protocol
 
 from ge.dialects import dtypes
 from ge.dialects.npu.places import Space, Unit
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.values import Addr as Addr
 from ge.dialects.npu.values import Name as Name
 from ge.dialects.npu.values import Number as Number
@@ -22,6 +22,9 @@ from ge.dialects.npu.values import Reg as Reg
 from ge.dialects.npu.values import Sym as Sym
 from ge.dialects.npu.values import Value as Value
 from ge.dialects.npu.values import written as written
+from ge.dialects.npu.words import Activation as Activation
+from ge.dialects.npu.words import Compare as Compare
+from ge.dialects.npu.words import Round as Round
 
 REGISTERS = 128
 REG_BITS = 7
@@ -216,12 +219,17 @@ class AtKind:
 
 @dataclass(frozen=True)
 class DimsKind:
-    """A list of up to eight numbers, one a dimension, outermost first."""
+    """A list of numbers: one a dimension, outermost first, or one a tensor."""
 
+    most: int = 8
+    bits: int = 4
+    """Bits of the count."""
     keyed: ClassVar[bool] = True
-    most: ClassVar[int] = 8
-    what: ClassVar[str] = "a list of 1 to 8 registers or 32-bit integers, like [128,x5]"
     num: ClassVar[NumKind] = NumKind()
+
+    @property
+    def what(self) -> str:
+        return f"a list of 1 to {self.most} registers or 32-bit integers, like [128,x5]"
 
     def read(self, value: Value) -> tuple[Number, ...]:
         if type(value) is tuple and 1 <= len(value) <= self.most:
@@ -232,7 +240,7 @@ class DimsKind:
         return f"[{','.join(map(str, value))}]"
 
     def encode(self, value: tuple[Number, ...]) -> tuple[int, int]:
-        word, width = len(value), 4
+        word, width = len(value), self.bits
         for v in value:
             bits, n = self.num.encode(v)
             word |= bits << width
@@ -240,7 +248,7 @@ class DimsKind:
         return word, width
 
     def decode(self, word: int, at: int) -> tuple[tuple[Number, ...], int]:
-        count, at = _take(word, at, 4)
+        count, at = _take(word, at, self.bits)
         values = []
         for _ in range(count):
             value, at = self.num.decode(word, at)
@@ -330,40 +338,17 @@ class SymKind:
         return _take(word, at, 64)
 
 
-class Round(Enum):
-    """How a conversion rounds to an integer or to fewer bits."""
+@dataclass(frozen=True)
+class RoutineKind(SymKind):
+    """A routine of the AI CPU; encoded as a symbol is."""
 
-    NEAREST = "rint"
-    ZERO = "trunc"
-    DOWN = "floor"
-    UP = "ceil"
+    what: ClassVar[str] = "a routine"
 
-    def __str__(self) -> str:
-        return self.value
-
-
-class Compare(Enum):
-    """A comparison of a vector instruction."""
-
-    EQ = "eq"
-    NE = "ne"
-    LT = "lt"
-    LE = "le"
-    GT = "gt"
-    GE = "ge"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-class Activation(Enum):
-    """What the way out of the accumulators applies."""
-
-    NONE = "plain"
-    RELU = "relu"
-
-    def __str__(self) -> str:
-        return self.value
+    def read(self, value: Value) -> Sym:
+        symbol = super().read(value)
+        if symbol.addend:
+            raise ValueError
+        return symbol
 
 
 def _words(members: Iterable[Any]) -> tuple[tuple[str, Any], ...]:
@@ -389,3 +374,5 @@ Act = Annotated[Activation, WordKind("an activation", _words(Activation))]
 Queue = Annotated[Unit, WordKind("a unit", _words(Unit))]
 Label = Annotated[int, LabelKind()]
 Symbol = Annotated[int, SymKind()]
+Task = Annotated[Routine, RoutineKind()]
+Places = Annotated[tuple[int, ...], DimsKind(most=60, bits=6)]

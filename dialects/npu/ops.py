@@ -38,6 +38,7 @@ from ge.dialects.attributes import IntsAttr
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Value
+from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.syntax import instance
 from ge.dialects.npu.tree import HbmType
 
@@ -96,6 +97,23 @@ class InvokeOp(IRDLOperation):
     args = var_operand_def(HbmType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$callee $args `outs` $outs `offsets` $offsets attr-dict `:` type($args)"
+
+
+@irdl_op_definition
+class RoutineOp(IRDLOperation):
+    """What the AI CPU is asked to compute: the text of one operator of the `graph` dialect."""
+
+    name = "npu.routine"
+    sym_name = prop_def(SymbolNameConstraint())
+    text = prop_def(StringAttr)
+    traits = traits_def(SymbolOpInterface())
+    assembly_format = "$sym_name $text attr-dict"
+
+    def verify_(self) -> None:
+        try:
+            _ = Routine(self.sym_name.data, self.text.data).operation
+        except ValueError as e:
+            raise VerifyException(f"{self.name}: {e}") from e
 
 
 @irdl_op_definition
@@ -208,6 +226,7 @@ PROGRAM_OPS: tuple[type[IRDLOperation], ...] = (
     ProgramOp,
     TensorOp,
     InvokeOp,
+    RoutineOp,
     FunctionOp,
     LabelOp,
     SourceOp,

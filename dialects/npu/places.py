@@ -15,6 +15,9 @@ class Space(Enum):
     L0C = "l0c"
     UB = "ub"
 
+    # Members are equal only to themselves; Enum hashes their names, in Python, at each look-up.
+    __hash__ = object.__hash__
+
     def __str__(self) -> str:
         return self.value
 
@@ -30,6 +33,8 @@ class Unit(Enum):
     FIX = "fix"
     V = "v"
     MTE3 = "mte3"
+
+    __hash__ = object.__hash__
 
     def __str__(self) -> str:
         return self.value

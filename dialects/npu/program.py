@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ge.dialects.dtypes import DType
 from ge.dialects.npu.instr import Inst
+from ge.dialects.npu.routine import Routine
 
 ALIGNMENT = 512
 """Bytes to which weights, arena, inputs and outputs are aligned in device memory."""
@@ -72,8 +73,20 @@ class Program:
     kernels: list[Kernel] = field(default_factory=list)
     calls: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The model's nodes that a call stands for, by its instruction's number; kernels are shared."""
+    routines: list[Routine] = field(default_factory=list)
+    """What the AI CPU is asked to compute."""
 
     @property
     def weights_bytes(self) -> int:
         """Bytes of the weights area."""
         return sum(-(-b.bytes // ALIGNMENT) * ALIGNMENT for b in self.weights)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of device memory: weights, inputs, outputs and intermediates."""
+        return self.weights_bytes + sum(t.bytes for t in self.signature) + self.arena.bytes
+
+    @property
+    def signature(self) -> list[Tensor]:
+        """Inputs and outputs."""
+        return [*self.inputs, *self.outputs]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ge.dialects.dtypes import DType
     from ge.dialects.npu.operands import Addr, Reg
     from ge.dialects.npu.places import Unit
+    from ge.dialects.npu.routine import Routine
 
     Array = NDArray[Any]
     Sizes = tuple[int, ...]
@@ -76,6 +77,10 @@ class State(Protocol):
 
     def launch(self) -> None:
         """End one launch of the host and begin the next: all cores meet, the host dispatches."""
+        ...
+
+    def host(self, routine: Routine, places: Sizes) -> None:
+        """Compute a routine of the AI CPU on tensors at these addresses of device memory."""
         ...
 
     def share(self, cores: int) -> None:

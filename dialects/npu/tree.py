@@ -231,7 +231,9 @@ class ForOp(TreeOp):
     """
     A loop over tiles of some dimensions, the last varying fastest.
 
-    With `cores` its iterations are dealt to the cores in turn. `orders = ["fix mte2"]` lets the
+    With `cores` its iterations are dealt to the cores in turn, `backwards` from the last one on.
+    With `until`, a map of one axis, it ends with the tile that holds the highest place of that
+    axis. `orders = ["fix mte2"]` lets the
     first work of MTE2 in an iteration wait for the last of FIX in the one before.
     """
 
@@ -239,6 +241,8 @@ class ForOp(TreeOp):
     label = prop_def(StringAttr)
     steps = prop_def(PairsAttr)
     cores = opt_prop_def(UnitAttr)
+    backwards = opt_prop_def(UnitAttr)
+    until = opt_prop_def(MapAttr)
     orders = opt_prop_def(ArrayAttr[StringAttr])
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
@@ -326,7 +330,8 @@ class VectorOp(TreeOp):
     """
     One vector instruction on tiles.
 
-    `ins` are its tile operands in the instruction's order; `numbers` and `words` the others.
+    `ins` are its tile operands in the instruction's order; `numbers` and `words` the others. A
+    reduction may have one tile more, like the one it reads: rows are folded into it first.
     """
 
     name = "npu.vector"

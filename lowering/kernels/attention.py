@@ -26,8 +26,12 @@ from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 LOWEST = -3.4028234663852886e38
 """Where the largest score starts: the lowest f32, so that no masked score lies below it."""
 
-STAGE = 1
-"""The second product runs a tile of keys behind the first: both take turns in the matrix unit."""
+STAGE = 2
+"""How many tiles of keys the second product runs behind the first.
+
+The matrix unit is in order: one tile behind, the next scores would wait for these probabilities,
+and the vector unit for both.
+"""
 
 
 def describe_attention(op: AttentionOp) -> Description:
@@ -53,7 +57,7 @@ def describe_attention(op: AttentionOp) -> Description:
     scores = [*around, axis["q"], axis["kv"]]
     extras = [operand(f"x{i}", x, scores) for i, x in enumerate(op.extras)]
     out = result("y", op, [*around, axis["q"], axis["e"]])
-    order = [d.name for d in dims]
+    order = {d.name: d.extent for d in dims}
     outer = tuple(d for d in names if d in order)
     row, score, value = (*outer, "q"), (*outer, "q", "kv"), (*outer, "q", "e")
     values: dict[str, Value] = {
@@ -75,12 +79,15 @@ def describe_attention(op: AttentionOp) -> Description:
     region = RegionWriter(softmax, extents)
     args = list(op.body.block.args)
     scaled: Arg = Tile("s", score, F32)
-    if op.scale.value.data != 1.0:
-        scaled = softmax.mul(scaled, op.scale.value.data)
+    scale = op.scale.value.data
+    # Where scores are only scaled, the scale goes into the exponent: it moves no maximum.
+    late = op.yielded is args[0] and scale > 0
+    if not late:
+        scaled, scale = softmax.mul(scaled, scale), 1.0
     region.bind(args[0], scaled, scores)
     for arg, tensor in zip(args[1:], extras, strict=True):
         region.bind(arg, tile_of(tensor), scores)
-    _online_softmax(softmax, region.run(op), dtype_of(v), score, row)
+    _online_softmax(softmax, region.run(op), scale, dtype_of(v), score, row)
     values |= softmax.values
     last = VectorWriter(order, "f")
     last.finish(
@@ -90,7 +97,7 @@ def describe_attention(op: AttentionOp) -> Description:
         out.dtype,
     )
     values |= last.values
-    update = Vector((Step("vmul", "o", ("o", "c")), Step("vadd", "o", ("o", "pv"))), stage=STAGE)
+    update = Vector((Step("vfma", "o", ("c", "pv")),), stage=STAGE)
     return collapse(
         Description(
             kind=op.kind.data,
@@ -100,30 +107,40 @@ def describe_attention(op: AttentionOp) -> Description:
             init=(init,),
             body=(
                 Matrix("s", "q", "k", ("d",)),
-                Vector(tuple(softmax.steps)),
+                Vector(softmax.done(keep=("c", "p"))),
                 Matrix("pv", "p", "v", ("kv",), stage=STAGE),
                 update,
             ),
-            final=(Vector(tuple(last.steps)),),
+            final=(Vector(last.done()),),
             values=tuple(values.items()),
             carried=("m", "l", "o"),
+            until=None if op.reach is None else Axis((("q", 1),), op.reach.value.data),
         )
     )
 
 
 def _online_softmax(
-    w: VectorWriter, z: Arg, dtype: DType, score: tuple[str, ...], row: tuple[str, ...]
+    w: VectorWriter,
+    z: Arg,
+    scale: float,
+    dtype: DType,
+    score: tuple[str, ...],
+    row: tuple[str, ...],
 ) -> None:
     """Take a tile of scores in: the new largest one, what scales the past down, probabilities."""
     z = w.wide(z)
     assert isinstance(z, Tile)
     before, total = Tile("m", row, F32), Tile("l", row, F32)
-    largest = w.tiles("vmax", before, w.reduce("vrmax", z, ("kv",)))
+    highest = w.reduce("vrmax", z, ("kv",))
+    if scale != 1.0:
+        highest = w.scalar("vmuls", highest, scale)
+    largest = w.tiles("vmax", before, highest)
     w.values["c"] = Value(row, F32)
     past = w.step("vexp", Tile("c", row, F32), w.tiles("vsub", before, largest))
+    if scale != 1.0:
+        z = w.scalar("vmuls", z, scale)
     grown = w.exp(w.sub(z, largest))
-    w.step("vmul", total, total, past)
-    w.step("vadd", total, total, w.reduce("vrsum", grown, ("kv",)))
+    w.step("vfma", total, past, w.reduce("vrsum", grown, ("kv",)))
     w.step("vcopy", before, largest)
     w.values["p"] = Value(score, dtype)
     w.step(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
-from ge.lowering.kernels.description import Description, DimKind, Matrix, Operand, Vector
+from ge.lowering.kernels.attention_tiling import attention_tilings
+from ge.lowering.kernels.description import Description, DimKind, Matrix, Operand
 from ge.lowering.kernels.tiling import Pairs, Tiling
 
 Chunks = tuple[tuple[int, tuple[str, int]], ...]
@@ -31,7 +32,7 @@ EXTENTS = (1, 2, 4, 7, 8, 14, 16, 28, 32, 48, 56, 64, 96, 112, 128, 160, 192, 25
 def tilings(d: Description, target: Target) -> Iterator[Tiling]:
     """Tilings to try, best first: the first one that really fits is taken."""
     if d.dims_with(DimKind.SEQUENTIAL):
-        yield from _attention(d, target)
+        yield from attention_tilings(d, target)
     elif d.matrices:
         yield from _products(d, target)
     else:
@@ -105,7 +106,20 @@ def _product_of(d: Description) -> _Product:
     return _Product(statement, left, right, both, rows, columns)
 
 
+def shortest(d: Description, target: Target) -> float:
+    """Cycles that a product takes at least, under the best of its tilings."""
+    moved = sum(o.bytes for o in (*d.operands, *d.results))
+    busiest = min((cycles for cycles, _, _ in _ranked(d, target)), default=inf)
+    return max(busiest, moved / target.bytes_per_cycle("hbm"))
+
+
 def _products(d: Description, target: Target) -> Iterator[Tiling]:
+    for _, _, tiling in _ranked(d, target):
+        yield tiling
+
+
+def _ranked(d: Description, target: Target) -> list[tuple[float, int, Tiling]]:
+    """Tilings of a product with their bounds, the best one first."""
     p = _product_of(d)
     ranked: list[tuple[float, int, Tiling]] = []
     for rows, columns in product(_tiles(d, p.rows), _tiles(d, p.columns)):
@@ -116,8 +130,7 @@ def _products(d: Description, target: Target) -> Iterator[Tiling]:
                 ranked.append((choice[0], len(ranked), choice[1]))
                 break
     ranked.sort(key=lambda r: r[:2])
-    for _, _, tiling in ranked:
-        yield tiling
+    return ranked
 
 
 def _tiles(d: Description, dims: tuple[str, ...]) -> list[Pairs]:
@@ -258,34 +271,3 @@ def _bound(
     # With one copy of the accumulators the next product waits for this one's epilogue.
     alone = max(out, vector) if 2 * m * n * 4 > target.bytes_of[Space.L0C] else 0.0
     return waves * (max(busy_m + alone, busy_1, busy_2, shared, out, vector) + BLOCK_CYCLES)
-
-
-def _attention(d: Description, target: Target) -> Iterator[Tiling]:
-    """Query and key tiles from large to small, as far as the small memories hold them."""
-    outer = tuple(x for x in d.dims_with(DimKind.PARALLEL) if x != "q")
-    rows, keys = d.extents["q"], d.extents["kv"]
-    blocks = prod(d.extents[x] for x in outer)
-    numbers = range(sum(isinstance(s, Vector) for s in d.statements))
-    sizes = (128, 96, 64, 48, 32, 16, 8, 4)
-    for q, kv, parts in product(sizes, sizes, (1, 2, 4)):
-        idle = blocks * -(-rows // q) < target.cores and q > 16 and rows > 16
-        if idle or not _attention_fits(d, min(q, rows), min(kv, keys), target):
-            continue
-        tile = min(q, rows)
-        piece = max(1, -(-tile // parts))
-        yield Tiling(
-            (*((x, 1) for x in outer), ("q", tile)),
-            sequential=min(kv, keys),
-            chunks=tuple((i, ("q", piece)) for i in numbers) if parts > 1 else (),
-        )
-
-
-def _attention_fits(d: Description, q: int, kv: int, target: Target) -> bool:
-    """Both products' operands and results, once each."""
-    depth, wide = d.extents["d"], d.extents["e"]
-    bytes_ = d.operands[0].dtype.bytes
-    return (
-        q * (kv + wide) * 4 <= target.bytes_of[Space.L0C]
-        and q * (depth + kv) * bytes_ <= target.bytes_of[Space.L0A]
-        and kv * (depth + wide) * bytes_ <= target.bytes_of[Space.L0B]
-    )

@@ -149,7 +149,7 @@ def _window_kernel(
     dims = [
         Dim(d, n, DimKind.WHOLE if d in WINDOW else DimKind.PARALLEL) for d, n in extents.items()
     ]
-    writer = VectorWriter([d.name for d in dims])
+    writer = VectorWriter({d.name: d.extent for d in dims})
     region = RegionWriter(writer, extents)
     acc, steps = body(writer)
     writer.steps += steps
@@ -165,6 +165,6 @@ def _window_kernel(
         dims=tuple(dims),
         operands=(*anchor, *extras),
         results=(out,),
-        body=(Vector(tuple(writer.steps)),),
+        body=(Vector(writer.done()),),
         values=tuple(writer.values.items()),
     )

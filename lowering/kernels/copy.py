@@ -14,7 +14,7 @@ from ge.lowering.kernels.vector_writer import VectorWriter
 def _copy(kind: str, shape: tuple[int, ...], source: Operand, out: Operand) -> Description:
     """The kernel that fills `out` from `source`, one element of `shape` each."""
     dims = [Dim(f"d{i}", n, DimKind.PARALLEL) for i, n in enumerate(shape) if n != 1]
-    writer = VectorWriter([d.name for d in dims])
+    writer = VectorWriter({d.name: d.extent for d in dims})
     writer.finish(tile_of(source), "y", [d.name for d in dims], out.dtype)
     return collapse(
         Description(
@@ -22,7 +22,7 @@ def _copy(kind: str, shape: tuple[int, ...], source: Operand, out: Operand) -> D
             dims=tuple(dims) or (Dim("d0", 1, DimKind.PARALLEL),),
             operands=(source,),
             results=(out,),
-            body=(Vector(tuple(writer.steps)),),
+            body=(Vector(writer.done()),),
             values=tuple(writer.values.items()),
         )
     )

@@ -21,7 +21,7 @@ def describe_gather(op: GatherOp) -> Description:
     behind = axis + len(shape_of(op.ins[1]))
     places = operand("i", op.ins[1], axes[axis:behind])
     x = _table(op, [*axes[:axis], Axis(()), *axes[behind:]], places)
-    writer = VectorWriter(names)
+    writer = VectorWriter(dict(zip(names, shape, strict=True)))
     region = RegionWriter(writer, {d.name: d.extent for d in dims})
     args = list(op.body.block.args)
     region.bind(args[0], tile_of(x), axes)
@@ -36,7 +36,7 @@ def describe_gather(op: GatherOp) -> Description:
             dims=tuple(dims) or (Dim("d0", 1, DimKind.PARALLEL),),
             operands=(x, places, *extras),
             results=(out,),
-            body=(Vector(tuple(writer.steps)),),
+            body=(Vector(writer.done()),),
             values=tuple(writer.values.items()),
         )
     )

@@ -74,13 +74,13 @@ def with_epilogue(
     values = {"acc": acc}
     final: tuple[Vector, ...] = ()
     if not matrix_only:
-        writer = VectorWriter([d.name for d in dims])
+        writer = VectorWriter({d.name: d.extent for d in dims})
         region = RegionWriter(writer, {d.name: d.extent for d in dims})
         region.bind(args[0], Tile("acc", acc.dims, acc.dtype), axes)
         for value, tensor in zip(args[1:], extras, strict=True):
             region.bind(value, tile_of(tensor), axes)
         writer.finish(region.run(op), "y", acc.dims, out.dtype)
-        final = (Vector(tuple(writer.steps)),)
+        final = (Vector(writer.done()),)
         values |= writer.values
     return Description(
         kind=op.kind.data,

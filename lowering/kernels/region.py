@@ -141,8 +141,14 @@ class RegionWriter:
             arg = write(self.writer, *operands, **attrs)
         else:
             raise UnsupportedError(f"operator '{op.ONNX}' has no vector instructions")
-        self.args[op.results[0]] = arg
+        self.args[op.results[0]] = self.typed(arg, dtype_of(op.results[0]))
         self.axes[op.results[0]] = self.axes_of_result(op)
+
+    def typed(self, arg: Arg, dtype: DType) -> Arg:
+        """The value as the operator's element type; floats stay as wide as they are computed."""
+        if not isinstance(arg, Tile) or dtype.is_float or arg.dtype is dtype:
+            return arg
+        return self.writer.convert(arg, dtype, "trunc")
 
     def operands(self, op: GraphOp) -> list[Any]:
         """The operands in order, None for those that are absent."""

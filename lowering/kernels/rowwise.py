@@ -44,7 +44,8 @@ def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
     axes = [Axis(((d, 1),)) for d in names]
     operands = [operand(f"x{i}", v, axes) for i, v in enumerate(op.ins)]
     inner = [o for o in op.body.block.ops if isinstance(o, GraphOp)]
-    writer = VectorWriter(names, narrow=all(type(o) in NARROW for o in inner))
+    narrow = all(type(o) in NARROW for o in inner)
+    writer = VectorWriter(dict(zip(names, space, strict=True)), narrow=narrow)
     region = RegionWriter(writer, {d.name: d.extent for d in dims})
     for value, tensor in zip(op.body.block.args, operands, strict=True):
         region.bind(value, tile_of(tensor), axes)
@@ -58,7 +59,7 @@ def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
             dims=tuple(dims) or (Dim("d0", 1, DimKind.PARALLEL),),
             operands=tuple(operands),
             results=(out,),
-            body=(Vector(tuple(writer.steps)),),
+            body=(Vector(writer.done()),),
             values=tuple(writer.values.items()),
         )
     )

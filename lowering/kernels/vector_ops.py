@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan, sqrt
+from math import inf, nan, pi, sqrt
 from typing import Any
 
 from ge.dialects import dtypes
@@ -11,9 +11,11 @@ from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import activation as act
 from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
+from ge.lowering.kernels.integer_ops import INTEGER, divided, power
+from ge.lowering.kernels.trigonometric_ops import TRIGONOMETRIC
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
-VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {}
+VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER, **TRIGONOMETRIC}
 """Elementwise operators: writer, operands and attributes to the result."""
 
 
@@ -68,6 +70,8 @@ def _mul(w: VectorWriter, a: Arg, b: Arg) -> Arg:
 
 @vector(binary.DivOp)
 def _div(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+    if any(isinstance(x, Tile) and not x.dtype.is_float for x in (a, b)):
+        return divided(w, a, b)[0]
     return w.div(a, b)
 
 
@@ -98,13 +102,27 @@ def _pow(w: VectorWriter, a: Arg, b: Arg) -> Arg:
         for _ in range(int(abs(b)) - 1):
             power = w.mul(power, a)
         return power if b > 0 else w.reciprocal(power)
+    if isinstance(a, Tile) and not a.dtype.is_float:
+        return _integer_power(w, a, b)
     if isinstance(b, float) and b % 1 != 0:
         return w.exp(w.mul(w.unary("vln", a), b))
     return _signed_power(w, a, b)
 
 
+NEARLY = 1.0 + 2.0**-18
+"""Lifts a power that single precision left just below the whole number that it is."""
+
+
+def _integer_power(w: VectorWriter, a: Tile, b: Arg) -> Arg:
+    if isinstance(b, Tile) and not b.dtype.is_float:
+        return power(w, a, b)
+    exact = w.mul(_signed_power(w, w.convert(a, dtypes.F32), b), NEARLY)
+    return w.convert(w.tile(exact, dtypes.F32), a.dtype, "trunc")
+
+
 def _signed_power(w: VectorWriter, a: Arg, b: Arg) -> Arg:
     """`e^(b ln |a|)` with the sign that an odd `b` keeps; not a number where `b` is no integer."""
+    b = w.convert(b, dtypes.F32) if isinstance(b, Tile) else b
     size = w.exp(w.mul(w.unary("vln", w.unary("vabs", a)), b))
     below = w.compare("lt", a, 0.0)
     floor = _rounding("floor")
@@ -206,6 +224,39 @@ def _tanh(w: VectorWriter, x: Arg) -> Arg:
     """`1 - 2 / (e^2x + 1)`: right at both ends, where e^2x is 0 or infinite."""
     grown = w.add(w.exp(w.mul(x, 2.0)), 1.0)
     return w.add(w.mul(w.reciprocal(grown), -2.0), 1.0)
+
+
+# Three parts of pi: a whole number of up to 13 bits times each of them is exact but for the last.
+_PI = (3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7)
+# Chebyshev fit of (sin(r) / r - 1) / r^2 by r^2 up to pi / 2: |error| <= 3.1e-10.
+_SIN = (-2.413071844e-8, 2.753871112e-6, -1.984111726e-4, 8.333332900e-3, -1.6666666665e-1)
+
+
+def _wave(w: VectorWriter, x: Arg, halves: float) -> Arg:
+    """`sin(x + halves * pi)` for a half of 0 or 0.5: x less whole turns, then a polynomial."""
+    turns = w.mul(x, 1.0 / pi)
+    whole = _rounding("rint")(w, w.sub(turns, halves) if halves else turns)
+    rest = x
+    for part in _PI:
+        rest = w.sub(rest, w.mul(w.add(whole, halves) if halves else whole, part))
+    square = w.mul(rest, rest)
+    assert isinstance(square, Tile)
+    sine = w.add(rest, w.mul(w.mul(rest, square), w.polynomial(square, _SIN)))
+    # sin(r + k pi) is sin(r) for an even k; a cosine's half turn more turns the sign round.
+    half = w.mul(whole, 0.5)
+    odd = w.compare("ne", _rounding("floor")(w, half), half)
+    turned = w.mul(sine, -1.0)
+    return w.select(odd, sine, turned) if halves else w.select(odd, turned, sine)
+
+
+@vector(trigonometry.SinOp)
+def _sin(w: VectorWriter, x: Arg) -> Arg:
+    return _wave(w, x, 0.0)
+
+
+@vector(trigonometry.CosOp)
+def _cos(w: VectorWriter, x: Arg) -> Arg:
+    return _wave(w, x, 0.5)
 
 
 @vector(trigonometry.SinhOp)
@@ -316,9 +367,16 @@ def _softsign(w: VectorWriter, x: Arg) -> Arg:
     return w.div(x, w.add(w.unary("vabs", x), 1.0))
 
 
+MISH_MOST = 20.0
+"""From here on the factor is 1."""
+
+
 @vector(act.MishOp)
 def _mish(w: VectorWriter, x: Arg) -> Arg:
-    return w.mul(x, _tanh(w, _softplus(w, x)))
+    """`tanh(ln(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2)` with `e` = e^x"""
+    grown = w.exp(w.minimum(x, MISH_MOST))
+    square = w.mul(grown, w.add(grown, 2.0))
+    return w.mul(x, w.div(square, w.add(square, 2.0)))
 
 
 @vector(act.SwishOp)
@@ -347,21 +405,27 @@ VECTOR[binary.LessOrEqualOp] = _comparison("le")
 VECTOR[binary.GreaterOrEqualOp] = _comparison("ge")
 
 
-@vector(binary.AndOp)
-def _and(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vand", a, b)
+def _logic(instr: str, settled: tuple[float, ...]) -> Callable[[VectorWriter, Arg, Arg], Arg]:
+    """A logical instruction; `settled` is the number that alone decides the result, if any."""
+
+    def write(w: VectorWriter, a: Arg, b: Arg) -> Arg:
+        if isinstance(a, Tile) and isinstance(b, Tile):
+            return w.tiles(instr, a, b)
+        tile, number = (a, b) if isinstance(a, Tile) else (b, a)
+        if number in settled or not isinstance(tile, Tile):
+            return number
+        return w.compare("eq", tile, 0.0) if instr == "vxor" and number else tile
+
+    return write
 
 
-@vector(binary.OrOp)
-def _or(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vor", a, b)
-
-
-@vector(binary.XorOp)
-def _xor(w: VectorWriter, a: Tile, b: Tile) -> Arg:
-    return w.tiles("vxor", a, b)
+VECTOR[binary.AndOp] = _logic("vand", (0.0,))
+VECTOR[binary.OrOp] = _logic("vor", (1.0,))
+VECTOR[binary.XorOp] = _logic("vxor", ())
 
 
 @vector(binary.WhereOp)
-def _where(w: VectorWriter, condition: Tile, x: Arg, y: Arg) -> Arg:
+def _where(w: VectorWriter, condition: Arg, x: Arg, y: Arg) -> Arg:
+    if not isinstance(condition, Tile):
+        return x if condition else y
     return w.select(condition, x, y)

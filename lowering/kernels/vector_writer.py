@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from math import frexp
 from typing import NamedTuple
@@ -10,10 +10,12 @@ from typing import NamedTuple
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.dtypes import B8, F16, F32, I32, DType
+from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.lowering.kernels.description import Step, Value
+from ge.lowering.kernels.join_products import join_products
 
-NOT_ON_DEVICE = (dtypes.I64, dtypes.U64, dtypes.F64, dtypes.U32, dtypes.U16)
-"""Element types that no vector instruction of the machine works on."""
+EXACT_MOST = 1 << 53
+"""Whole numbers up to this are numbers of an instruction; larger ones must be tensors."""
 
 
 class Tile(NamedTuple):
@@ -35,9 +37,10 @@ class VectorWriter:
     what the operator means.
     """
 
-    def __init__(self, order: Sequence[str], stem: str = "t", narrow: bool = False) -> None:
+    def __init__(self, extents: Mapping[str, int], stem: str = "t", narrow: bool = False) -> None:
+        """`extents` are those of the kernel's dimensions, in its order."""
         self.narrow = narrow
-        self.order = tuple(order)
+        self.extents = extents
         self.stem = stem
         self.steps: list[Step] = []
         self.values: dict[str, Value] = {}
@@ -49,7 +52,7 @@ class VectorWriter:
         return tile
 
     def sorted(self, dims: Sequence[str]) -> tuple[str, ...]:
-        return tuple(d for d in self.order if d in dims)
+        return tuple(d for d in self.extents if d in dims)
 
     def step(
         self,
@@ -77,7 +80,7 @@ class VectorWriter:
         """Floats as the type that everything is computed in."""
         if isinstance(arg, Tile) and arg.dtype is F16 and self.narrow:
             return arg
-        if isinstance(arg, Tile) and arg.dtype in NOT_ON_DEVICE:
+        if isinstance(arg, Tile) and arg.dtype is dtypes.F64:
             raise UnsupportedError(f"the vector unit must not be given {arg.dtype} elements")
         if isinstance(arg, Tile) and arg.dtype.is_float:
             return self.convert(arg, F32)
@@ -93,6 +96,10 @@ class VectorWriter:
             raise UnsupportedError(f"the vector unit must not be given {a.dtype} and a fraction")
         return self.step(instr, self.new(a.dims, a.dtype), a, numbers=(number,))
 
+    def tile(self, arg: Arg, dtype: DType) -> Tile:
+        """The argument as a tile, a number as one of `dtype`."""
+        return arg if isinstance(arg, Tile) else self.fill(arg, (), dtype)
+
     def tiles(self, instr: str, a: Tile, b: Tile) -> Tile:
         return self.step(instr, self.new((*a.dims, *b.dims), a.dtype), a, b)
 
@@ -104,11 +111,16 @@ class VectorWriter:
         return self.step("viota", self.new((dim,), I32), numbers=(0.0, 1.0))
 
     def reduce(self, instr: str, a: Tile, over: Sequence[str]) -> Tile:
-        """Reduce the dimensions `over`, the last one first; none of them gives the tile itself."""
+        """Reduce the dimensions `over`, the last one first; none of them gives the tile itself.
+
+        Long rows get a tile to fold them into: halves are added faster than a row is summed.
+        """
         for dim in reversed(self.sorted(over)):
             if dim in a.dims:
                 rest = tuple(d for d in a.dims if d != dim)
-                a = self.step(instr, self.new(rest, a.dtype), a)
+                long = self.extents[dim] >= 2 * REPEAT_BYTES // a.dtype.bytes
+                folded = (self.new(a.dims, a.dtype),) if long else ()
+                a = self.step(instr, self.new(rest, a.dtype), a, *folded)
         return a
 
     def compare(self, how: str, a: Arg, b: Arg) -> Tile:
@@ -165,9 +177,6 @@ class VectorWriter:
 
     def div(self, a: Arg, b: Arg) -> Arg:
         a, b = self.wide(a), self.wide(b)
-        for x in (a, b):
-            if isinstance(x, Tile) and not x.dtype.is_float:
-                raise UnsupportedError(f"the vector unit must not be given {x.dtype} to divide")
         if isinstance(a, Tile) and isinstance(b, Tile):
             return self.tiles("vdiv", a, b)
         if not isinstance(b, Tile):
@@ -192,6 +201,10 @@ class VectorWriter:
         for c in coefficients[1:]:
             value = self.add(self.mul(value, x), c)
         return value
+
+    def done(self, keep: Container[str] = ()) -> tuple[Step, ...]:
+        """The steps, products joined with what is added to them; others read the values `keep`."""
+        return join_products(self.steps, self.values, keep)
 
     def finish(self, value: Arg, name: str, dims: Sequence[str], dtype: DType) -> None:
         """Leave `value` in the tile `name`, with all of `dims` and as `dtype`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ _WHERE = {
     "compile": "ge.runtime.compiled",
     "load": "ge.runtime.compiled",
 }
+
+if hasattr(sys.modules.get("torch"), "nn"):
+    # PyTorch that was imported without its backends: `.npu()` is there all the same.
+    from ge.runtime.torch_npu import autoload
+
+    autoload()
 
 
 def __getattr__(name: str) -> object:

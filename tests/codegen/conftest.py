@@ -12,12 +12,15 @@ from ge.codegen.encoding import LABEL_OF, SYMBOL_OF
 from ge.dialects.dtypes import DTYPES
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.isa import INSTRS
+from ge.dialects.npu.isa.host import aicpu
 from ge.dialects.npu.isa.scalar import call
 from ge.dialects.npu.operands import DimsKind, Kind, Name, Sym
 from ge.dialects.npu.program import Arena, Blob, Kernel, Program, Tensor
+from ge.dialects.npu.routine import Routine
 from ge.dialects.weights_file import digest_of
 
 NODES = ('/a/"b"', "é\\\n\x9b;", "卷积", "")
+ROUTINE = Routine("r0", "%y0 = graph.det %x0 : (tensor<3x3xf32>) -> tensor<f32>")
 REALS = (0.0, -0.0, 0.1, 3.0, -1e-05, 1e22, float("inf"), float("-inf"), float("nan"))
 
 
@@ -40,7 +43,9 @@ def make_inst(row: Instr, rng: random.Random, label: str = "main") -> Inst:
     args = [operand(kind, rank, rng) for kind in row.operands.values()]
     if row in LABEL_OF:
         args[LABEL_OF[row]] = Name(label)
-    if row in SYMBOL_OF:
+    if row is aicpu:
+        args = [Sym(ROUTINE.symbol, 0), operand(row.operands["at"], 2, rng)]
+    elif row in SYMBOL_OF:
         args[SYMBOL_OF[row]] = Sym("weights", 0)
     named = dict(zip(row.operands, args, strict=True))
     given = {n: v for n, v in named.items() if n not in row.defaults or rng.random() < 0.6}
@@ -81,6 +86,7 @@ def make_program(seed: int) -> Program:
         data = rng.randbytes(rng.choice([0, 3, 512, 1024, 1025, 3000]))
         kept = memoryview(data) if rng.random() < 0.8 else None
         program.weights.append(Blob(digest_of(data), len(data), kept))
+    program.routines.append(ROUTINE)
     _code(program, rng)
     return program
 

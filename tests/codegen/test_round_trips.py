@@ -19,9 +19,11 @@ from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.places import Unit
 from ge.dialects.npu.program import Blob, Program
 from ge.dialects.weights_file import WeightsFile, WeightsFolder, digest_of, write_weights
+from tests.codegen.conftest import ROUTINE
 
 rows = pytest.mark.parametrize("row", INSTRS.values(), ids=INSTRS.keys())
 seeds = pytest.mark.parametrize("seed", range(25))
+HEAD = f'.target tiny, cores=1\n.routine {ROUTINE.symbol}, "{ROUTINE.text}"\n'
 MakeProgram = Callable[[int], Program]
 
 
@@ -36,7 +38,7 @@ def test_every_instruction_round_trips(row: Instr, random_inst: Callable[..., In
     rng = random.Random(row.opcode)
     for _ in range(20):
         inst = random_inst(row, rng)
-        text = f'.target tiny, cores=1\nmain: {inst}\n.section .rodata\nweights: .hex "00"'
+        text = f'{HEAD}main: {inst}\n.section .rodata\nweights: .hex "00"'
         (parsed,) = parse_asm(text).code
         assert str(parsed) == str(inst)
         assert encode(parsed) == encode(inst)
@@ -58,6 +60,7 @@ def test_text_round_trips(seed: int, random_program: MakeProgram, tmp_path: Path
     assert print_asm(again, "p.weights") == text
     assert again.labels == program.labels
     assert (again.kernels, again.calls) == (program.kernels, program.calls)
+    assert again.routines == program.routines
     assert (again.inputs, again.outputs, again.arena) == (
         program.inputs,
         program.outputs,

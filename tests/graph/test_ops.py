@@ -71,7 +71,8 @@ def random_of(type_: TensorType[Any], rng: np.random.Generator) -> Any:
         return rng.integers(0, 2, dims(type_)).astype(bool)
     if dtype.is_float:
         return rng.uniform(0.05, 2, dims(type_)).astype(dtype.numpy)
-    return rng.integers(0, 2, dims(type_)).astype(dtype.numpy) + (dtype is dtypes.I32)
+    # An array, not a number of numpy, though there be one element.
+    return np.asarray(rng.integers(0, 2, dims(type_)) + (dtype is dtypes.I32), dtype.numpy)
 
 
 @ops

@@ -229,3 +229,16 @@ def test_what_has_no_elements_is_refused() -> None:
     for word, value in outputs.items():
         with pytest.raises(UnsupportedError, match=f"{word}s? must have elements"):
             compiled(net.model({"x": (3, 5)}, [value], 17), TINY)
+
+
+@pytest.mark.parametrize("length", [127, 128, 160, 192, 223, 300, 500])
+@pytest.mark.parametrize("kind", ["ReduceMax", "ReduceSum", "Softmax", "LayerNormalization"])
+def test_long_rows_are_folded_before_they_are_reduced(kind: str, length: int) -> None:
+    net = Net()
+    if kind == "LayerNormalization":
+        y = net(kind, "x", net.normal(length), net.normal(length))
+    elif kind == "ReduceSum":
+        y = net(kind, "x", np.array([1]))
+    else:
+        y = net(kind, "x", **({"axes": [1]} if kind == "ReduceMax" else {"axis": 1}))
+    check(net.model({"x": (5, length)}, [y], 17), TINY)

@@ -19,6 +19,7 @@ from ge.dialects.npu.operands import (
     RealKind,
     Reg,
     RegKind,
+    RoutineKind,
     Sym,
     SymKind,
     WideKind,
@@ -26,6 +27,7 @@ from ge.dialects.npu.operands import (
 )
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.program import Arena, Program
+from ge.dialects.npu.routine import Routine
 from ge.runtime.simulator import simulate
 
 REGISTERS = 6
@@ -49,6 +51,7 @@ MAKE: dict[type, Callable[[Any, random.Random], Any]] = {
     RealKind: lambda _, rng: rng.choice([0.0, 1.5, float("nan"), float("inf"), -1e30]),
     AtKind: address,
     LabelKind: lambda _, rng: Name(f".L{rng.randrange(PLACES)}"),
+    RoutineKind: lambda _, rng: Sym("r0", 0),
     SymKind: lambda _, rng: Sym("arena", rng.choice([0, 64, 1 << 20])),
     WordKind: lambda kind, rng: rng.choice(kind.rows)[1],
 }
@@ -72,6 +75,8 @@ def some_program(seed: int) -> Program:
     program.code = [INSTRS["la"](Reg(0), Sym("arena", 0x100))]
     program.code += [some_inst(rng) for _ in range(rng.randint(1, 12))]
     program.code.append(INSTRS["halt"]())
+    text = "%y0 = graph.det %x0 : (tensor<1x2x2xf32>) -> tensor<1xf32>"
+    program.routines = [Routine("r0", text)]
     program.labels = {f".L{i}": rng.randrange(len(program.code)) for i in range(PLACES)}
     program.labels["main"] = 0
     return program

@@ -15,6 +15,7 @@ from ge.dialects.graph.base import (
     TENSOR,
     Array,
     GraphOp,
+    MovingOp,
     Tensor,
     TensorOp,
     axis_of,
@@ -58,7 +59,7 @@ def _from_front(indices: Array, size: int) -> Array:
 
 
 @irdl_op_definition
-class GatherOp(TensorOp):
+class GatherOp(MovingOp, TensorOp):
     """
     The slices of x at `indices` along `axis`; a negative index counts from the end.
 

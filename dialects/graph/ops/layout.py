@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from ge.dialects.graph.base import (
     TENSOR,
     Array,
-    GraphOp,
+    MovingOp,
     Shape,
     Tensor,
     TensorOp,
@@ -49,7 +49,7 @@ class BlockOrder(StrEnum):
 
 
 @irdl_op_definition
-class TransposeOp(TensorOp):
+class TransposeOp(MovingOp, TensorOp):
     """
     Dims in another order: dim i of the result is dim `perm[i]` of x.
 
@@ -76,7 +76,7 @@ class TransposeOp(TensorOp):
 
 
 @irdl_op_definition
-class ReshapeOp(TensorOp):
+class ReshapeOp(MovingOp, TensorOp):
     """
     The same elements in the same order under another shape.
 
@@ -103,7 +103,7 @@ class ReshapeOp(TensorOp):
 
 
 @irdl_op_definition
-class FlattenOp(TensorOp):
+class FlattenOp(MovingOp, TensorOp):
     """
     A matrix: dims before `axis` are its rows, the others its columns.
 
@@ -131,7 +131,7 @@ class FlattenOp(TensorOp):
 
 
 @irdl_op_definition
-class SqueezeOp(TensorOp):
+class SqueezeOp(MovingOp, TensorOp):
     """
     Dims of 1 at `axes` left out.
 
@@ -159,7 +159,7 @@ class SqueezeOp(TensorOp):
 
 
 @irdl_op_definition
-class UnsqueezeOp(TensorOp):
+class UnsqueezeOp(MovingOp, TensorOp):
     """
     Dims of 1 put in, at `axes` of the result.
 
@@ -199,7 +199,7 @@ def slices_of(shape: Shape, starts: Shape, ends: Shape, axes: Shape, steps: Shap
 
 
 @irdl_op_definition
-class SliceOp(TensorOp):
+class SliceOp(MovingOp, TensorOp):
     """
     Elements `starts[i]` to `ends[i]` by `steps[i]` along `axes[i]`; bounds beyond the dim are cut.
 
@@ -233,7 +233,7 @@ class SliceOp(TensorOp):
 
 
 @irdl_op_definition
-class ConcatOp(TensorOp):
+class ConcatOp(MovingOp, TensorOp):
     """
     Tensors one after the other along `axis`.
 
@@ -268,7 +268,7 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 @irdl_op_definition
-class SplitOp(GraphOp):
+class SplitOp(MovingOp):
     """
     Parts of the sizes `split` along `axis`.
 
@@ -299,7 +299,7 @@ class SplitOp(GraphOp):
 
 
 @irdl_op_definition
-class ExpandOp(TensorOp):
+class ExpandOp(MovingOp, TensorOp):
     """
     Repeated where x has a dim of 1 or none, to the given shape.
 
@@ -326,7 +326,7 @@ class ExpandOp(TensorOp):
 
 
 @irdl_op_definition
-class TileOp(TensorOp):
+class TileOp(MovingOp, TensorOp):
     """
     The whole of x repeated `repeats[i]` times along dim i.
 
@@ -353,7 +353,7 @@ class TileOp(TensorOp):
 
 
 @irdl_op_definition
-class PadOp(TensorOp):
+class PadOp(MovingOp, TensorOp):
     """
     Elements added (or, where negative, cut) at the begin and end of every dim.
 
@@ -398,7 +398,7 @@ class PadOp(TensorOp):
 
 
 @irdl_op_definition
-class TriluOp(TensorOp):
+class TriluOp(MovingOp, TensorOp):
     """
     The upper or lower triangle of each matrix, from diagonal `k` on; zero elsewhere.
 
@@ -425,7 +425,7 @@ class TriluOp(TensorOp):
 
 
 @irdl_op_definition
-class DepthToSpaceOp(TensorOp):
+class DepthToSpaceOp(MovingOp, TensorOp):
     """
     Blocks of channels laid out as squares of `blocksize`.
 
@@ -461,7 +461,7 @@ class DepthToSpaceOp(TensorOp):
 
 
 @irdl_op_definition
-class SpaceToDepthOp(TensorOp):
+class SpaceToDepthOp(MovingOp, TensorOp):
     """
     Squares of `blocksize` laid out as channels.
 

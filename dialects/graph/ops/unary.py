@@ -11,7 +11,16 @@ from xdsl.dialects.builtin import i1
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.base import TENSOR, Array, Tensor, TensorOp, dims, need, tensor
+from ge.dialects.graph.base import (
+    TENSOR,
+    Array,
+    MovingOp,
+    Tensor,
+    TensorOp,
+    dims,
+    need,
+    tensor,
+)
 from ge.dialects.graph.kinds import Bool, ElementType, Float, attribute
 from ge.dialects.graph.precision import in_single
 
@@ -326,7 +335,7 @@ class CastOp(TensorOp):
 
 
 @irdl_op_definition
-class IdentityOp(UnaryOp):
+class IdentityOp(MovingOp, UnaryOp):
     """
     The operand itself.
 
@@ -344,7 +353,7 @@ class IdentityOp(UnaryOp):
 
 
 @irdl_op_definition
-class DropoutOp(TensorOp):
+class DropoutOp(MovingOp, TensorOp):
     """
     The operand itself: in inference nothing is dropped.
 

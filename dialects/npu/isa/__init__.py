@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ge.dialects.npu.instr import INSTRS as INSTRS
 from ge.dialects.npu.isa import cube as cube
+from ge.dialects.npu.isa import host as host
 from ge.dialects.npu.isa import move as move
 from ge.dialects.npu.isa import scalar as scalar
 from ge.dialects.npu.isa import sync as sync

@@ -76,9 +76,12 @@ def _load(
     dt: DType,
 ) -> None:
     out = m.out(dst, size, dense(size), dt)
+    if not any(lo) and not any(hi) and len(lo) == len(hi) == len(size):
+        if out.size:
+            out[...] = m.read(src, size, strides, dt)
+        return
     inside = _inside(size, lo, hi)
-    if inside != size:
-        out[...] = pad
+    out[...] = pad
     if prod(inside):
         window = tuple(slice(a, a + n) for a, n in zip(lo, inside, strict=True))
         out[window] = m.read(src, inside, strides, dt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
@@ -33,9 +33,49 @@ Sizes = tuple[int, ...]
 Ufunc = Callable[..., Any]
 
 
+class Passes(NamedTuple):
+    """How often an instruction passes over integers that the unit has no lanes for."""
+
+    wide: int = 1
+    """Those of 64 bits, worked on as two words: carries, cross products, two comparisons."""
+    narrow: int = 1
+    """Those of 8 bits, widened and narrowed again."""
+    unsigned: int = 1
+    """Those without sign, of 16 bits and more, whose first bits are flipped for it."""
+
+    def on(self, dt: DType) -> int:
+        """The passes over elements of `dt`."""
+        if dt.is_float or dt is dtypes.B8:
+            return 1
+        if dt.bytes == 1:
+            return self.narrow
+        wide = self.wide if dt.bytes == WIDE_BYTES else 1
+        return wide * (self.unsigned if dt.name[0] == "u" else 1)
+
+
+WIDE_BYTES = 8
+BITS = Passes()
+SUM = Passes(wide=2, narrow=3)
+PRODUCT = Passes(wide=6, narrow=3)
+ORDER = Passes(wide=3, narrow=3, unsigned=2)
+SHIFT = Passes(wide=4, narrow=3)
+
+
 def _pass(size: Sizes, dt: DType, **strides: Any) -> Work:
     views = [v for name, v in strides.items() if name in ("ds", "sa", "sb", "sm")]
     return Work(items=repeats(size, dt.bytes, *views) if prod(size) else 0)
+
+
+def _passes(passes: Passes) -> Callable[..., Work]:
+    def work(size: Sizes, dt: DType, **named: Any) -> Work:
+        return Work(items=_pass(size, dt, **named).items * passes.on(dt))
+
+    return work
+
+
+def _number(s: float, dt: DType) -> Any:
+    """A number as an element; integers wrap."""
+    return dt.numpy.type(s) if dt.is_float else np.asarray(int(s)).astype(dt.numpy)[()]
 
 
 def _convert(size: Sizes, ds: Sizes, sa: Sizes, dt: DType, to: DType, **_: Any) -> Work:
@@ -44,50 +84,58 @@ def _convert(size: Sizes, ds: Sizes, sa: Sizes, dt: DType, to: DType, **_: Any) 
 
 
 def _shrink(size: Sizes, sa: Sizes, dt: DType, **_: Any) -> Work:
-    return Work(items=repeats(size, dt.bytes, sa) if prod(size) else 0)
+    return Work(items=repeats(size, dt.bytes, sa) * ORDER.on(dt) if prod(size) else 0)
 
 
 def _elements(size: Sizes, **_: Any) -> Work:
     return Work(items=prod(size))
 
 
-def _row(
-    opcode: int, name: str, rate: str, hardware: str, execute: Callable[..., None], doc: str
-) -> Instr:
-    execute.__name__ = name
+class Row(NamedTuple):
+    """An elementwise instruction: what a line of the tables below says."""
+
+    opcode: int
+    name: str
+    rate: str
+    passes: Passes
+    hardware: str
+    ufunc: Ufunc
+    meaning: str
+
+
+def _row(row: Row, execute: Callable[..., None], doc: str) -> Instr:
+    execute.__name__ = row.name
     execute.__doc__ = doc
-    return instr(opcode, Unit.V, rate=rate, work=_pass, hardware=hardware)(execute)
+    work = _passes(row.passes)
+    return instr(row.opcode, Unit.V, rate=row.rate, work=work, hardware=row.hardware)(execute)
 
 
-def _two(opcode: int, name: str, rate: str, hardware: str, ufunc: Ufunc, meaning: str) -> Instr:
+def _two(row: Row) -> Instr:
     def execute(
         m: State, dst: Ub, a: Ub, b: Ub, size: Dims, ds: Dims, sa: Dims, sb: Dims, dt: Type
     ) -> None:
         left, right = m.read(a, size, sa, dt), m.read(b, size, sb, dt)
-        ufunc(left, right, out=m.out(dst, size, ds, dt))
+        row.ufunc(left, right, out=m.out(dst, size, ds, dt))
 
-    return _row(opcode, name, rate, hardware, execute, f"Elementwise: `dst = {meaning}`.")
+    return _row(row, execute, f"Elementwise: `dst = {row.meaning}`.")
 
 
-def _one(opcode: int, name: str, rate: str, hardware: str, ufunc: Ufunc, meaning: str) -> Instr:
+def _one(row: Row) -> Instr:
     def execute(m: State, dst: Ub, a: Ub, size: Dims, ds: Dims, sa: Dims, dt: Type) -> None:
         value = m.read(a, size, sa, dt)
-        ufunc(value, out=m.out(dst, size, ds, dt))
+        row.ufunc(value, out=m.out(dst, size, ds, dt))
 
-    return _row(opcode, name, rate, hardware, execute, f"Elementwise: `dst = {meaning}`.")
+    return _row(row, execute, f"Elementwise: `dst = {row.meaning}`.")
 
 
-def _scalar(opcode: int, name: str, rate: str, hardware: str, ufunc: Ufunc, meaning: str) -> Instr:
+def _scalar(row: Row) -> Instr:
     def execute(
         m: State, dst: Ub, a: Ub, s: Real, size: Dims, ds: Dims, sa: Dims, dt: Type
     ) -> None:
         value = m.read(a, size, sa, dt)
-        number = dt.numpy.type(s if dt.is_float else int(s))
-        ufunc(value, number, out=m.out(dst, size, ds, dt))
+        row.ufunc(value, _number(s, dt), out=m.out(dst, size, ds, dt))
 
-    return _row(
-        opcode, name, rate, hardware, execute, f"Elementwise with a number: `dst = {meaning}`."
-    )
+    return _row(row, execute, f"Elementwise with a number: `dst = {row.meaning}`.")
 
 
 def _reduce(opcode: int, name: str, hardware: str, ufunc: str, meaning: str) -> Instr:
@@ -103,6 +151,10 @@ def _reduce(opcode: int, name: str, hardware: str, ufunc: str, meaning: str) -> 
     return instr(opcode, Unit.V, rate="vreduce", work=_shrink, hardware=hardware)(execute)
 
 
+def _copy(value: Any, out: Any) -> None:
+    out[...] = value
+
+
 def _rsqrt(value: Any, out: Any) -> None:
     np.sqrt(value, out=out)
     np.reciprocal(out, out=out)
@@ -110,10 +162,11 @@ def _rsqrt(value: Any, out: Any) -> None:
 
 def _shift(ufunc: str) -> Ufunc:
     def shift(a: Any, b: Any, out: Any) -> None:
-        """A shift by the width or more leaves nothing, as the language of arrays demands."""
+        """A shift by the width or more leaves nothing, or the sign alone."""
         width = a.dtype.itemsize * 8
         getattr(np, ufunc)(a, np.minimum(b, a.dtype.type(width - 1)), out=out)
-        out[...] = np.where(b >= a.dtype.type(width), 0, out)
+        if ufunc == "left_shift" or a.dtype.kind == "u":
+            out[...] = np.where(b >= a.dtype.type(width), 0, out)
 
     return shift
 
@@ -124,50 +177,83 @@ def _lazy(name: str) -> Ufunc:
 
 
 TWO = tuple(
-    _two(*row)
+    _two(Row(*row))
     for row in (
-        (0x80, "vadd", "varith", "Add", _lazy("add"), "a + b"),
-        (0x81, "vsub", "varith", "Sub", _lazy("subtract"), "a - b"),
-        (0x82, "vmul", "varith", "Mul", _lazy("multiply"), "a * b"),
-        (0x83, "vdiv", "vdiv", "Div", _lazy("divide"), "a / b (floats)"),
-        (0x84, "vmax", "varith", "Max", _lazy("maximum"), "the larger of a and b; nan wins"),
-        (0x85, "vmin", "varith", "Min", _lazy("minimum"), "the smaller of a and b; nan wins"),
-        (0x86, "vand", "varith", "And", _lazy("bitwise_and"), "a and b, bit by bit"),
-        (0x87, "vor", "varith", "Or", _lazy("bitwise_or"), "a or b, bit by bit"),
+        (0x80, "vadd", "varith", SUM, "Add", _lazy("add"), "a + b"),
+        (0x81, "vsub", "varith", SUM, "Sub", _lazy("subtract"), "a - b"),
+        (0x82, "vmul", "varith", PRODUCT, "Mul", _lazy("multiply"), "a * b"),
+        (0x83, "vdiv", "vdiv", BITS, "Div", _lazy("divide"), "a / b (floats)"),
+        (0x84, "vmax", "varith", ORDER, "Max", _lazy("maximum"), "the larger of a and b; nan wins"),
+        (
+            0x85,
+            "vmin",
+            "varith",
+            ORDER,
+            "Min",
+            _lazy("minimum"),
+            "the smaller of a and b; nan wins",
+        ),
+        (0x86, "vand", "varith", BITS, "And", _lazy("bitwise_and"), "a and b, bit by bit"),
+        (0x87, "vor", "varith", BITS, "Or", _lazy("bitwise_or"), "a or b, bit by bit"),
         (
             0x88,
             "vxor",
             "varith",
+            BITS,
             "two of And, Or, Not",
             _lazy("bitwise_xor"),
             "a xor b, bit by bit",
         ),
-        (0x89, "vshl", "varith", "ShiftLeft", _shift("left_shift"), "a shifted left by b"),
-        (0x8A, "vshr", "varith", "ShiftRight", _shift("right_shift"), "a shifted right by b"),
+        (0x89, "vshl", "varith", SHIFT, "ShiftLeft", _shift("left_shift"), "a shifted left by b"),
+        (
+            0x8A,
+            "vshr",
+            "varith",
+            SHIFT,
+            "ShiftRight",
+            _shift("right_shift"),
+            "a shifted right by b",
+        ),
     )
 )
 
 ONE = tuple(
-    _one(*row)
+    _one(Row(*row))
     for row in (
-        (0x90, "vcopy", "vunary", "Copy", _lazy("positive"), "a"),
-        (0x91, "vabs", "vunary", "Abs", _lazy("absolute"), "|a|"),
-        (0x92, "vexp", "vexp", "Exp", _lazy("exp"), "e^a"),
-        (0x93, "vln", "vexp", "Ln", _lazy("log"), "the natural logarithm of a"),
-        (0x94, "vsqrt", "vexp", "Sqrt", _lazy("sqrt"), "the square root of a"),
-        (0x95, "vrsqrt", "vunary", "Rsqrt", _rsqrt, "1 / sqrt(a)"),
-        (0x96, "vrec", "vunary", "Reciprocal", _lazy("reciprocal"), "1 / a (floats)"),
-        (0x97, "vnot", "vunary", "Not", _lazy("invert"), "not a, bit by bit"),
+        (0x90, "vcopy", "vunary", BITS, "Copy", _copy, "a"),
+        (0x91, "vabs", "vunary", ORDER, "Abs", _lazy("absolute"), "|a|"),
+        (0x92, "vexp", "vexp", BITS, "Exp", _lazy("exp"), "e^a"),
+        (0x93, "vln", "vexp", BITS, "Ln", _lazy("log"), "the natural logarithm of a"),
+        (0x94, "vsqrt", "vexp", BITS, "Sqrt", _lazy("sqrt"), "the square root of a"),
+        (0x95, "vrsqrt", "vunary", BITS, "Rsqrt", _rsqrt, "1 / sqrt(a)"),
+        (0x96, "vrec", "vunary", BITS, "Reciprocal", _lazy("reciprocal"), "1 / a (floats)"),
+        (0x97, "vnot", "vunary", BITS, "Not", _lazy("invert"), "not a, bit by bit"),
     )
 )
 
 SCALAR = tuple(
-    _scalar(*row)
+    _scalar(Row(*row))
     for row in (
-        (0xA0, "vadds", "vunary", "Adds", _lazy("add"), "a + s"),
-        (0xA1, "vmuls", "vunary", "Muls", _lazy("multiply"), "a * s"),
-        (0xA2, "vmaxs", "vunary", "Maxs", _lazy("maximum"), "the larger of a and s; nan wins"),
-        (0xA3, "vmins", "vunary", "Mins", _lazy("minimum"), "the smaller of a and s; nan wins"),
+        (0xA0, "vadds", "vunary", SUM, "Adds", _lazy("add"), "a + s"),
+        (0xA1, "vmuls", "vunary", PRODUCT, "Muls", _lazy("multiply"), "a * s"),
+        (
+            0xA2,
+            "vmaxs",
+            "vunary",
+            ORDER,
+            "Maxs",
+            _lazy("maximum"),
+            "the larger of a and s; nan wins",
+        ),
+        (
+            0xA3,
+            "vmins",
+            "vunary",
+            ORDER,
+            "Mins",
+            _lazy("minimum"),
+            "the smaller of a and s; nan wins",
+        ),
     )
 )
 
@@ -193,10 +279,22 @@ def vmla(
     out += product
 
 
+@instr(0xAB, Unit.V, rate="vmla", work=_pass, hardware="FusedMulAdd")
+def vfma(
+    m: State, dst: Ub, a: Ub, b: Ub, size: Dims, ds: Dims, sa: Dims, sb: Dims, dt: Type
+) -> None:
+    """Scale and add: `dst = dst * a + b`."""
+    factor, term = m.read(a, size, sa, dt), m.read(b, size, sb, dt)
+    m.read(dst, size, ds, dt)
+    out = m.out(dst, size, ds, dt)
+    out *= factor
+    out += term
+
+
 @instr(0xA9, Unit.V, rate="vfill", work=_pass, hardware="Duplicate")
 def vfill(m: State, dst: Ub, s: Real, size: Dims, ds: Dims, dt: Type) -> None:
     """Fill with a number: `dst = s`."""
-    m.out(dst, size, ds, dt)[...] = s if dt.is_float else int(s)
+    m.out(dst, size, ds, dt)[...] = _number(s, dt)
 
 
 @instr(0xAA, Unit.V, rate="vfill", work=_pass, hardware="CreateVecIndex")
@@ -215,7 +313,7 @@ _COMPARE = {
 }
 
 
-@instr(0xC0, Unit.V, rate="vcmp", work=_pass, hardware="Compare")
+@instr(0xC0, Unit.V, rate="vcmp", work=_passes(ORDER), hardware="Compare")
 def vcmp(
     m: State,
     dst: Ub,
@@ -233,14 +331,13 @@ def vcmp(
     getattr(np, _COMPARE[how])(left, right, out=m.out(dst, size, ds, dtypes.B8))
 
 
-@instr(0xC1, Unit.V, rate="vcmp", work=_pass, hardware="CompareScalar")
+@instr(0xC1, Unit.V, rate="vcmp", work=_passes(ORDER), hardware="CompareScalar")
 def vcmps(
     m: State, dst: Ub, a: Ub, s: Real, how: Comparison, size: Dims, ds: Dims, sa: Dims, dt: Type
 ) -> None:
     """Compare with a number: `dst = a how s`, a byte of 0 or 1 each."""
     value = m.read(a, size, sa, dt)
-    number = dt.numpy.type(s if dt.is_float else int(s))
-    getattr(np, _COMPARE[how])(value, number, out=m.out(dst, size, ds, dtypes.B8))
+    getattr(np, _COMPARE[how])(value, _number(s, dt), out=m.out(dst, size, ds, dtypes.B8))
 
 
 @instr(0xC2, Unit.V, rate="vsel", work=_pass, hardware="Select")
@@ -271,11 +368,21 @@ def vconv(
     value = m.read(a, size, sa, dt)
     out = m.out(dst, size, ds, to)
     if dt.is_float and not to.is_float and to is not dtypes.B8:
-        out[...] = _rounded(value, how).astype(np.int64).astype(to.numpy)
+        out[...] = _whole(_rounded(value, how)).astype(to.numpy)
     elif dt.is_float and to is dt:
         out[...] = _rounded(value, how)
     else:
         out[...] = value.astype(to.numpy)
+
+
+def _whole(value: Any) -> Any:
+    """Floats without fraction as integers of 64 bits, with the bits of those without sign."""
+    large = value >= TWO_63
+    below = np.where(large, 0, value).astype(np.int64).astype(np.uint64)
+    return np.where(large, np.where(large, value, 0).astype(np.uint64), below)
+
+
+TWO_63 = 2.0**63
 
 
 def _rounded(value: Any, how: Round) -> Any:

@@ -41,3 +41,28 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %0 : tensor<4xf32>
 }
 // CHECK: :37:3: error: Operation graph.relu terminates block in single-block region but is not a terminator
+
+// -----
+
+func.func @main(%x: tensor<2x2xf32>) -> tensor<f32> {
+  %0 = fused.host "Det"(%x) attributes {sources = []} {
+  ^bb0(%1: tensor<2x2xf32>):
+    %2 = graph.relu %1 : (tensor<2x2xf32>) -> tensor<2x2xf32>
+    %3 = graph.det %2 : (tensor<2x2xf32>) -> tensor<f32>
+    fused.yield %3 : tensor<f32>
+  } : (tensor<2x2xf32>) -> tensor<f32>
+  func.return %0 : tensor<f32>
+}
+// CHECK: :48:3: error: fused.host: its region must be one operator and fused.yield
+
+// -----
+
+func.func @main(%x: tensor<2x2xf32>) -> tensor<2xf32> {
+  %0 = fused.host "Det"(%x) attributes {sources = []} {
+  ^bb0(%1: tensor<2x2xf32>):
+    %2 = graph.det %1 : (tensor<2x2xf32>) -> tensor<f32>
+    fused.yield %2 : tensor<f32>
+  } : (tensor<2x2xf32>) -> tensor<2xf32>
+  func.return %0 : tensor<2xf32>
+}
+// CHECK: :61:3: error: fused.host: the types must be those of its operator

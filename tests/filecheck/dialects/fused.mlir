@@ -1,7 +1,7 @@
 // RUN: ge-opt %s | ge-opt | filecheck %s
 
 // CHECK-LABEL: func.func @main(%x
-func.func @main(%x: tensor<2x6x8xf16>, %w: tensor<8x4xf16>, %i: tensor<1x4x9x9xf16>, %f: tensor<4x4x3x3xf16>) -> tensor<2x4x6xf16> {
+func.func @main(%x: tensor<2x6x8xf16>, %w: tensor<8x4xf16>, %i: tensor<1x4x9x9xf16>, %f: tensor<4x4x3x3xf16>, %d: tensor<2x2xf32>) -> tensor<2x4x6xf16> {
   %0 = fused.view %x <3> strides <48, 1, 8> : tensor<2x6x8xf16> -> tensor<2x8x2xf16>
   // CHECK-NEXT: %0 = fused.view %x <3> strides <48, 1, 8> : tensor<2x6x8xf16> -> tensor<2x8x2xf16>
   %1 = fused.matmul "MatMulRelu"(%x, %w) attributes {sources = ["a", "b"], layout = #ge.ints<0, 2, 1>} {
@@ -40,5 +40,15 @@ func.func @main(%x: tensor<2x6x8xf16>, %w: tensor<8x4xf16>, %i: tensor<1x4x9x9xf
     fused.yield %15 : tensor<2x6x6xf16>
   } : (tensor<2x6x8xf16>, tensor<2x6x8xf16>, tensor<2x6x8xf16>) -> tensor<2x6x8xf16>
   // CHECK: fused.attention "Attention"(%x, %x, %x) attributes {sources = ["t"], scale = 2.500000e-01 : f64} {
+  %16 = fused.host "Det"(%d) attributes {sources = ["d"]} {
+  ^bb0(%17: tensor<2x2xf32>):
+    %18 = graph.det %17 : (tensor<2x2xf32>) -> tensor<f32>
+    fused.yield %18 : tensor<f32>
+  } : (tensor<2x2xf32>) -> tensor<f32>
+  // CHECK:      fused.host "Det"(%d) attributes {sources = ["d"]} {
+  // CHECK-NEXT: ^bb0(%{{.*}}: tensor<2x2xf32>):
+  // CHECK-NEXT:   graph.det
+  // CHECK-NEXT:   fused.yield
+  // CHECK-NEXT: } : (tensor<2x2xf32>) -> tensor<f32>
   func.return %1 : tensor<2x4x6xf16>
 }

@@ -25,3 +25,10 @@ npu.program "tiny" cores 2 native 1 {
   %0 = npu.buffer "x" <"m"> : !npu.buffer<l3, f16>
 }
 // CHECK: error: must be a memory and an element type, got l3, f16
+
+// -----
+
+npu.program "tiny" cores 1 native 1 {
+  npu.routine @r0 "%y0 = graph.relu %x0 : (tensor<4xf32>) -> tensor<4xf32>"
+}
+// CHECK: npu.routine: 'graph.relu' must be an operator that the AI CPU computes

@@ -43,6 +43,14 @@ npu.program "tiny" cores 2 native 1 attributes {arena = #ge.ints<512, 512, 1024>
     // CHECK-NEXT: npu.vadds ub[x1+0x40], ub[0x0], 1.5, size=[4], ds=[1], sa=[1], f16
     // CHECK-NEXT: npu.ret
   }
+  npu.routine @r0 "%y0 = graph.det %x0 : (tensor<3x3xf32>) -> tensor<f32>"
+  npu.kernel @k2 "Det" attributes {sources = []} {
+  ^bb0(%c: !npu.hbm<[3, 3], [3, 1], f32>, %d: !npu.hbm<[], [], f32>):
+    npu.aicpu r0, at=[x0,x1]
+    npu.ret
+  }
+  // CHECK:      npu.routine @r0 "%y0 = graph.det %x0 : (tensor<3x3xf32>) -> tensor<f32>"
+  // CHECK:        npu.aicpu r0, at=[x0,x1]
   npu.invoke @k0 %x, %t outs 1 offsets <3, 0> {sources = ["a"]} : !npu.hbm<[16, 32], [32, 1], f16>, !npu.hbm<[16, 32], [32, 1], f16>
   // CHECK: npu.invoke @k0 %x, %t outs 1 offsets <3, 0> {sources = ["a"]}
   npu.function @main {

@@ -70,3 +70,31 @@ func.func @main(%x: tensor<2x64xf32>) -> (tensor<64xf32>, tensor<64xf32>) attrib
 // CHECK:     npu.invoke @k0 {{.*}} offsets <0, 0> {sources = ["r0"]}
 // CHECK-NOT: npu.kernel
 // CHECK:     npu.invoke @k0 {{.*}} offsets <64, 0> {sources = ["r1"]}
+
+// -----
+
+// The first core asks the AI CPU; equal operators are one routine and one kernel.
+// CHECK: npu.program "tiny"
+func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> (tensor<f32>, tensor<f32>) attributes {input_names = ["x", "y"], output_names = ["a", "b"]} {
+  %0 = fused.host "Det"(%x) attributes {sources = ["d0"]} {
+  ^bb0(%1: tensor<2x2xf32>):
+    %2 = graph.det %1 : (tensor<2x2xf32>) -> tensor<f32>
+    fused.yield %2 : tensor<f32>
+  } : (tensor<2x2xf32>) -> tensor<f32>
+  %3 = fused.host "Det"(%y) attributes {sources = ["d1"]} {
+  ^bb0(%4: tensor<2x2xf32>):
+    %5 = graph.det %4 : (tensor<2x2xf32>) -> tensor<f32>
+    fused.yield %5 : tensor<f32>
+  } : (tensor<2x2xf32>) -> tensor<f32>
+  func.return %0, %3 : tensor<f32>, tensor<f32>
+}
+// CHECK:      npu.routine @r0 "%y0 = graph.det %x0 : (tensor<2x2xf32>) -> tensor<f32>"
+// CHECK-NEXT: npu.kernel @k0 "Det" attributes {sources = ["d0"]} {
+// CHECK:        npu.core x2
+// CHECK-NEXT:   npu.bnz x2, .Lk0_end
+// CHECK-NEXT:   npu.aicpu r0, at=[x0,x1]
+// CHECK-NEXT:   npu.label ".Lk0_end"
+// CHECK-NEXT:   npu.ret
+// CHECK-NOT:  npu.kernel
+// CHECK:      npu.invoke @k0 %{{.*}}, %{{.*}} outs 1 offsets <0, 0> {sources = ["d0"]}
+// CHECK:      npu.invoke @k0 %{{.*}}, %{{.*}} outs 1 offsets <0, 0> {sources = ["d1"]}

@@ -47,3 +47,24 @@ func.func @main(%x: tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tenso
   // CHECK:      func.return %[[X]], %[[A]], %[[B]]
   func.return %x, %a, %a : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+// What only the AI CPU computes takes its operands in order; so does all that has doubles, but for
+// what only moves them.
+// CHECK-LABEL: @main(%x
+func.func @main(%x: tensor<2x4x4xf32>, %d: tensor<2x4xf64>) -> (tensor<2xf32>, tensor<4x2xf64>) attributes {input_names = ["x", "d"], output_names = ["y", "z"]} {
+  %t = graph.transpose %x {perm = [0, 2, 1]} : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
+  %y = graph.det %t {source = "det"} : (tensor<2x4x4xf32>) -> tensor<2xf32>
+  %u = graph.transpose %d {perm = [1, 0]} : (tensor<2x4xf64>) -> tensor<4x2xf64>
+  %z = graph.exp %u {source = "exp"} : (tensor<4x2xf64>) -> tensor<4x2xf64>
+  // CHECK:      %[[T:.*]] = fused.elementwise "Copy"(%{{.*}}) attributes {sources = ["det"]}
+  // CHECK:      %[[Y:.*]] = fused.host "Det"(%[[T]]) attributes {sources = ["det"]} {
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<2x4x4xf32>):
+  // CHECK-NEXT:   %[[B:.*]] = graph.det %[[A]] : (tensor<2x4x4xf32>) -> tensor<2xf32>
+  // CHECK-NEXT:   fused.yield %[[B]] : tensor<2xf32>
+  // CHECK:      %[[U:.*]] = fused.elementwise "Copy"(%{{.*}})
+  // CHECK:      %[[Z:.*]] = fused.host "Exp"(%[[U]])
+  // CHECK:      func.return %[[Y]], %[[Z]]
+  func.return %y, %z : tensor<2xf32>, tensor<4x2xf64>
+}

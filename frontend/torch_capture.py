@@ -1,0 +1,291 @@
+"""PyTorch to one ONNX model in memory: what a module does with tensors of given shapes.
+
+Everything from torch comes through here: `torch.export` traces, `torch.onnx` translates. Both are
+known to lose or change things silently; what is done about it stands beside each.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, OutputKind, OutputSpec
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.jit import ScriptModule
+from torch.utils import _pytree as pytree
+
+from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.frontend.torch_operators import decompositions, translations
+
+OPSET = 23
+"""The first that has attention and RMS norms as operators."""
+
+MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+@dataclass
+class Structure:
+    """How results are put together: the leaves that are tensors are computed, the others known."""
+
+    spec: Any = None
+    leaves: list[Any] = field(default_factory=list)
+    """None for a tensor."""
+    tensors: list[bool] = field(default_factory=list)
+
+    def note(self, result: Any) -> tuple[torch.Tensor, ...]:
+        """Take a traced result apart; the tensors in order."""
+        leaves, self.spec = pytree.tree_flatten(result)
+        self.tensors = [isinstance(v, torch.Tensor) for v in leaves]
+        self.leaves = [None if t else v for v, t in zip(leaves, self.tensors, strict=True)]
+        return tuple(v for v, t in zip(leaves, self.tensors, strict=True) if t)
+
+    def restore(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """A result like the traced one, of these tensors."""
+        rest = iter(tensors)
+        pairs = zip(self.leaves, self.tensors, strict=True)
+        return pytree.tree_unflatten([next(rest) if t else v for v, t in pairs], self.spec)
+
+
+@dataclass
+class Captured:
+    """An ONNX model, and what its inputs and outputs are to the module that it came from."""
+
+    model: ir.Model
+    inputs: list[str]
+    """Those of the tensors that are given, in order."""
+    outputs: list[str]
+    """Those of the tensors that come back, in order."""
+    structure: Structure | None
+    """None where the model's outputs come back as they are."""
+    buffers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Buffers that a run changes, by their names in the module: input and output."""
+    changed: dict[int, str] = field(default_factory=dict)
+    """Given tensors that a run changes: their place, and the output that they become."""
+
+
+class _Flat(nn.Module):
+    """The module as a function of tensors only; everything else that was given is fixed."""
+
+    def __init__(self, module: nn.Module, leaves: Sequence[Any], spec: Any, out: Structure) -> None:
+        super().__init__()
+        self.module = module
+        self._fixed = [None if isinstance(v, torch.Tensor) else (v,) for v in leaves]
+        self._spec = spec
+        self._out = out
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rest = iter(tensors)
+        leaves = [next(rest) if v is None else v[0] for v in self._fixed]
+        args, kwargs = pytree.tree_unflatten(leaves, self._spec)
+        # The hooks of the module run outside, where a call of it runs them.
+        return self._out.note(self.module.forward(*args, **kwargs))
+
+
+def capture_module(module: nn.Module, leaves: Sequence[Any], spec: Any) -> Captured:
+    """What `module` does with arguments of the shapes, and the values besides tensors, given.
+
+    `leaves` and `spec` are `(args, kwargs)` taken apart. Raises UnsupportedError for a module that
+    looks at the values of its tensors.
+    """
+    structure = Structure()
+    tensors = tuple(v.detach() for v in leaves if isinstance(v, torch.Tensor))
+    flat = _Flat(module, leaves, spec, structure)
+    # A buffer of the same name would hide it: what is traced is not trained.
+    flat.training = module.training
+    with quiet(), torch.no_grad():
+        try:
+            traced = _interpreted(flat, tensors) if isinstance(module, ScriptModule) else flat
+            program = torch.export.export(traced, tensors, strict=False)
+        except Exception as e:
+            name = getattr(module, "original_name", type(module).__name__)
+            raise refusal(e, name) from e
+        captured = capture_program(program)
+    captured.structure = structure
+    _rename_inputs(captured, argument_names(module, leaves, spec))
+    captured.buffers = {
+        name.removeprefix("module."): pair for name, pair in captured.buffers.items()
+    }
+    return captured
+
+
+def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
+    """What the interpreter of TorchScript does with tensors of which only the shapes are known."""
+
+    def run(*given: torch.Tensor) -> Any:
+        return flat(*given)
+
+    made: nn.Module = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+    return made
+
+
+def capture_program(program: ExportedProgram) -> Captured:
+    """An exported program, its side effects made outputs: torch.onnx would drop them."""
+    count = len(program.graph_signature.user_inputs)
+    with quiet():
+        try:
+            functional = program.run_decompositions(decompositions())
+            effects = _effects_as_outputs(functional)
+            made = torch.onnx.export(
+                functional,
+                dynamo=True,
+                opset_version=OPSET,
+                optimize=False,
+                verbose=False,
+                custom_translation_table=translations(),
+            )
+        except Exception as e:
+            raise refusal(e, "the exported program") from e
+    assert made is not None
+    return _captured(made.model, count, effects)
+
+
+def _effects_as_outputs(program: ExportedProgram) -> list[OutputSpec]:
+    """Turn everything that comes out into plain outputs; returns what they were, in order."""
+    signature = program.graph_signature
+    before = list(signature.output_specs)
+    other = [s for s in before if s.kind not in (OutputKind.USER_OUTPUT, *MUTATIONS)]
+    if other:
+        raise UnsupportedError(f"a program must give tensors back, got {other[0].kind.name}")
+    specs = [OutputSpec(OutputKind.USER_OUTPUT, s.arg, None) for s in before]
+    program._graph_signature = ExportGraphSignature(signature.input_specs, specs)
+    flat = pytree.tree_flatten(tuple(range(len(specs))))[1]
+    program._module_call_graph[0].signature.out_spec = flat
+    return before
+
+
+def _captured(model: ir.Model, count: int, effects: Sequence[OutputSpec]) -> Captured:
+    graph = model.graph
+    given = [v.name or "" for v in graph.inputs]
+    if len(given) != count:
+        raise UnsupportedError(f"a program must take {count} tensors, its ONNX form {len(given)}")
+    outputs = _apart(graph)
+    captured = Captured(model, given, [], None)
+    for name, effect in zip(outputs, effects, strict=True):
+        if effect.kind is OutputKind.BUFFER_MUTATION:
+            assert effect.target is not None
+            captured.buffers[effect.target] = (_as_input(graph, effect.target), name)
+        elif effect.kind is OutputKind.USER_INPUT_MUTATION:
+            captured.changed[given.index(effect.target or "")] = name
+        else:
+            captured.outputs.append(name)
+    return captured
+
+
+def _apart(graph: ir.Graph) -> list[str]:
+    """Names of the outputs; one that is an input, or comes twice, becomes a copy."""
+    taken = {v.name for v in graph.inputs}
+    names = []
+    for i, value in enumerate(list(graph.outputs)):
+        if value.name in taken or value.producer() is None:
+            copy = ir.Node("", "Identity", [value])
+            copy.outputs[0].name = f"{value.name}_out{i}"
+            copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+            graph.append(copy)
+            graph.outputs[i] = value = copy.outputs[0]
+        taken.add(value.name)
+        names.append(value.name or "")
+    return names
+
+
+def _as_input(graph: ir.Graph, buffer: str) -> str:
+    """A buffer that changes is an input, not a constant; one nobody reads is none either."""
+    value = graph.initializers.pop(buffer, None)
+    if value is None:
+        return ""
+    value.const_value = None
+    graph.inputs.append(value)
+    return buffer
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what the exporters log and warn of, which no user of ours can act on."""
+    loggers = [logging.getLogger(n) for n in ("torch.onnx", "torch.export", "onnxscript")]
+    before = [log.level for log in loggers]
+    gqa = os.environ.get("TRANSFORMERS_SDPA_FORCE_GQA")
+    # Without it keys are repeated for every head that shares them.
+    os.environ.setdefault("TRANSFORMERS_SDPA_FORCE_GQA", "1")
+    for log in loggers:
+        log.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if gqa is None:
+            del os.environ["TRANSFORMERS_SDPA_FORCE_GQA"]
+        for log, level in zip(loggers, before, strict=True):
+            log.setLevel(level)
+
+
+BRANCHES = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent")
+"""What torch calls it that Python looked at the value of a tensor."""
+
+ADVICE = (
+    "what a Python 'if', 'for' or 'int()' sees would be fixed to this call's value; write it with "
+    "torch.where or torch.cond, give the number as an argument that is no tensor, or load "
+    "torch.jit.script(module)"
+)
+
+
+def refusal(error: Exception, what: str) -> Exception:
+    """What a user is told when an exporter gives up."""
+    if isinstance(error, (InputError, UnsupportedError)):
+        return error
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        chain.append(cause)
+    first = _first_line(chain)
+    # The interpreter of TorchScript passes on what an error says, not what it is.
+    if any(branch in f"{type(e).__name__} {e}" for e in chain for branch in BRANCHES):
+        return UnsupportedError(
+            f"{what} must not decide by the value of a tensor, got one that does: {first}; {ADVICE}"
+        )
+    return UnsupportedError(f"{what} must be what torch.export can trace, got: {first}")
+
+
+def _first_line(chain: Sequence[BaseException]) -> str:
+    """The first line that says something, of the first cause."""
+    lines = (line.strip() for e in reversed(chain) for line in str(e).splitlines())
+    return next((line for line in lines if line), type(chain[-1]).__name__)
+
+
+def argument_names(module: nn.Module, leaves: Sequence[Any], spec: Any) -> list[str]:
+    """What the module calls its tensors; `x_0`, `x_1` are those in a list `x`."""
+    args, kwargs = pytree.tree_unflatten(list(range(len(leaves))), spec)
+    if isinstance(module, ScriptModule):
+        known = (a.name for a in module.forward.schema.arguments[1:])
+        bound = {**dict(zip(known, args, strict=False)), **kwargs}
+    else:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    names = [f"in{i}" for i in range(len(leaves))]
+    for name, value in bound.items():
+        inner = pytree.tree_leaves(value)
+        for i, number in enumerate(inner):
+            names[number] = name if value is number else f"{name}_{i}"
+    return [n for n, v in zip(names, leaves, strict=True) if isinstance(v, torch.Tensor)]
+
+
+def _rename_inputs(captured: Captured, names: Sequence[str]) -> None:
+    graph = captured.model.graph
+    taken = {v.name for v in graph.outputs} | set(graph.initializers)
+    if taken.isdisjoint(names) and len(set(names)) == len(names) == len(captured.inputs):
+        for value, name in zip(graph.inputs, names, strict=False):
+            value.name = name
+        captured.inputs[:] = names
+
+
+def flatten_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    """`(args, kwargs)` taken apart, and how to put it together."""
+    leaves, spec = pytree.tree_flatten((tuple(args), kwargs))
+    return leaves, spec

@@ -1,0 +1,75 @@
+"""Operators of torch that its ONNX exporter gets wrong or takes apart, in a form that is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from onnxscript import opset23 as op
+from onnxscript.function_libs.torch_lib.ops.core import aten_index
+from torch._decomp import get_decompositions
+
+aten = torch.ops.aten
+
+WRONG = (
+    # Their translation runs them as in inference.
+    aten.native_batch_norm,
+    aten._native_batch_norm_legit,
+    aten._native_batch_norm_legit_functional,
+    aten.native_batch_norm_backward,
+    aten._batch_norm_with_update_functional,
+    aten.batch_norm_backward,
+    # Its second result, the sum of the weights, is made up; gradients are divided by it.
+    aten.nll_loss_forward,
+    aten.nll_loss_backward,
+)
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """What must be taken apart before torch.onnx sees it."""
+    return dict(get_decompositions(WRONG))
+
+
+def translations() -> dict[Any, Callable[..., Any]]:
+    """Translations that take the place of those of torch.onnx."""
+    return {aten.index_copy.default: _index_copy, aten.index.Tensor: _index}
+
+
+def _ints(*values: int) -> Any:
+    return op.Constant(value_ints=list(values))
+
+
+def _index(self: Any, indices: Any) -> Any:
+    """Elements at places; those along one dim alone are slices of it."""
+    named = [d for d, i in enumerate(indices) if i is not None]
+    if len(named) == 1 and indices[named[0]].dtype.is_integer():
+        return op.Gather(self, indices[named[0]], axis=named[0])
+    return aten_index(self, indices)
+
+
+def _index_copy(self: Any, dim: int, index: Any, source: Any) -> Any:
+    """Slices put in at places along a dim: a choice, without turning the tensor round twice."""
+    shape = list(self.shape)
+    rank = len(shape)
+    dim %= rank
+    size, count = shape[dim], source.shape[dim]
+    column = _ints(size, *[1] * (rank - 1 - dim))
+    places = _ints(*range(size))
+    if count == 1:
+        return op.Where(op.Reshape(op.Equal(places, index), column), source, self)
+    # Which source goes where is a matrix of zeros and ones; it picks by a product.
+    picks = op.Equal(op.Reshape(places, _ints(size, 1)), op.Reshape(index, _ints(1, count)))
+    matrix = op.CastLike(picks, source)
+    hit = op.ReduceMax(op.Cast(picks, to=1), _ints(1), keepdims=0)
+    hit = op.Reshape(op.Greater(hit, op.Constant(value_float=0.0)), column)
+    turned = [*[d for d in range(rank) if d not in (dim, rank - 1)], dim, rank - 1]
+    if dim == rank - 1:
+        back = op.MatMul(source, op.Transpose(matrix, perm=[1, 0]))
+        return op.Where(hit, back, self)
+    there = op.Transpose(source, perm=turned)
+    picked = op.MatMul(matrix, there)
+    back = op.Transpose(picked, perm=[turned.index(d) for d in range(rank)])
+    return op.Where(hit, back, self)

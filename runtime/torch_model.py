@@ -1,0 +1,147 @@
+"""A module of torch that runs on the device: compiled for each shape it is called with."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ge.dialects.diagnostics import InputError
+from ge.frontend.torch_arrays import to_array, to_tensor
+from ge.frontend.torch_capture import Captured, capture_module, flatten_arguments
+from ge.lowering.pipelines import Options
+from ge.runtime.compiled import CompiledModel, finish
+from ge.runtime.driver import Compilation, begin, few_collections
+from ge.runtime.source import Source
+
+Simple = (bool, int, float, str, type(None))
+"""Attributes of a module that its code may branch on, and that are cheap to compare."""
+
+
+class Specialised:
+    """What a module does with arguments of one form, and the program that does it."""
+
+    def __init__(
+        self,
+        captured: Captured,
+        options: Options,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self.captured = captured
+        with few_collections():
+            self.simplified: Compilation = begin(Source(captured.model, shapes), options)
+            self.compiled: CompiledModel = finish(self.simplified.fork(options))
+
+    def run(self, module: nn.Module, tensors: Sequence[torch.Tensor], *, check: bool) -> Any:
+        """The module's result; buffers and tensors that it changes are changed."""
+        how = self.captured
+        buffers = dict(module.named_buffers()) if how.buffers else {}
+        known = {tensor.name for tensor in self.compiled.program.inputs}
+        given = {
+            name: to_array(tensor)
+            for name, tensor in zip(how.inputs, tensors, strict=True)
+            if name in known
+        }
+        given |= {i: to_array(buffers[name]) for name, (i, _) in how.buffers.items() if i in known}
+        results = self.compiled.run(given, check_hazards=check)
+        with torch.no_grad():
+            for name, (_, output) in how.buffers.items():
+                buffers[name].copy_(to_tensor(results[output]))
+            for place, output in how.changed.items():
+                tensors[place].copy_(to_tensor(results[output]))
+        outs = [to_tensor(results[name]) for name in how.outputs]
+        return outs if how.structure is None else how.structure.restore(outs)
+
+
+class TorchModel:
+    """Compiles `module` when it is called with what it has not been called with before.
+
+    What was compiled is kept as long as the parameters hold what they held; programs have them in
+    their weights.
+    """
+
+    def __init__(self, module: nn.Module, options: Options, *, check: bool = False) -> None:
+        self.module = module
+        self.options = options
+        self.check = check
+        self.last: Specialised | None = None
+        """What the last call ran: the shapes in which the model is saved."""
+        self._known: dict[Any, Specialised] = {}
+        self._weights = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives for these arguments, computed by the device."""
+        leaves, spec = flatten_arguments(args, kwargs)
+        tensors = [v for v in leaves if isinstance(v, torch.Tensor)]
+        specialised = self.specialise(leaves, spec)
+        return specialised.run(self.module, tensors, check=self.check)
+
+    def specialise(self, leaves: Sequence[Any], spec: Any) -> Specialised:
+        """What runs arguments of this form, compiled now if there is none yet."""
+        weights = self._fingerprint()
+        if weights != self._weights:
+            self._known.clear()
+            self._weights = weights
+        key = (spec, tuple(map(_form, leaves)), tuple(_state(self.module)))
+        found = self._known.get(key)
+        if found is None:
+            captured = capture_module(self.module, leaves, spec)
+            found = self._known[key] = Specialised(captured, self.options)
+            # What the module changes is no weight of the program: look at the others only.
+            self._weights = self._fingerprint()
+        self.last = found
+        return found
+
+    def saved(self) -> Specialised:
+        """What is saved; raises InputError before the shapes are known."""
+        if self.last is None:
+            raise InputError(
+                "a module must have been called before it is saved, its shapes are not known"
+            )
+        return self.last
+
+    @property
+    def compiles(self) -> int:
+        """How many programs there are for the parameters as they are."""
+        return len(self._known)
+
+    def _fingerprint(self) -> int:
+        """A number that changes when a parameter does, also one that torch does not know of."""
+        changing = {name for s in self._known.values() for name in s.captured.buffers}
+        total = 0
+        for name, tensor in _tensors(self.module):
+            if name not in changing:
+                total = zlib.crc32(memoryview(_bytes(tensor)), total)
+        return total
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _bytes(tensor: torch.Tensor) -> Any:
+    return to_array(tensor).reshape(-1).view(np.uint8)
+
+
+def _form(leaf: Any) -> Any:
+    """What of an argument a program depends on: of a tensor its type and shape, else all of it."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype, tuple(leaf.shape)
+    try:
+        hash(leaf)
+    except TypeError:
+        return id(leaf)
+    return type(leaf), leaf
+
+
+def _state(module: nn.Module) -> Iterator[Any]:
+    """What the code of a module may branch on."""
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if isinstance(value, Simple) and name != "_is_full_backward_hook":
+                yield value

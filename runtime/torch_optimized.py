@@ -1,0 +1,73 @@
+"""A module whose forward pass runs on the device, and that is the user's module in all else."""
+
+from __future__ import annotations
+
+import copy
+from functools import wraps
+from typing import Any
+
+from torch import nn
+
+from ge.runtime.torch_model import TorchModel
+
+MODEL = "__ge_model__"
+"""The attribute of a class made here."""
+
+
+def optimized(module: nn.Module, model: Any) -> nn.Module:
+    """`module` with `model(...)` as its forward pass: of the same class, and with its attributes.
+
+    A subclass, not a wrapper: methods of the class, `generate` among them, then call it.
+    """
+    cls = type(module)
+
+    @wraps(cls.forward)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    body = {"forward": forward, MODEL: model, "__module__": cls.__module__}
+    made: Any = object.__new__(type(cls.__name__, (cls,), body))
+    # One dictionary for both: a change of the one's attributes is a change of the other's.
+    object.__setattr__(made, "__dict__", vars(module))
+    module_made: nn.Module = made
+    return module_made
+
+
+def move_to_device(module: nn.Module) -> nn.Module:
+    """The module itself, its forward pass run on the device from now on."""
+    if device_model(module) is None:
+        from dataclasses import replace
+
+        from ge.runtime.driver import checked
+        from ge.runtime.engine import OptimizeConfig
+        from ge.runtime.torch_decoder import runner_of
+
+        plain: Any = object.__new__(type(module))
+        object.__setattr__(plain, "__dict__", vars(module))
+        options = replace(checked(OptimizeConfig().options()), narrow=True)
+        made = optimized(plain, runner_of(plain, options))
+        object.__setattr__(module, "__class__", type(made))
+    return module
+
+
+def device_model(module: nn.Module) -> TorchModel | None:
+    """What runs an optimised module."""
+    return getattr(type(module), MODEL, None)
+
+
+def twin(module: nn.Module) -> nn.Module:
+    """A module of the same parameters whose other attributes are its own.
+
+    Putting the twin into `eval()` leaves the module as it is; replacing a parameter does not.
+    """
+    return _twin(module, {})
+
+
+def _twin(module: nn.Module, made: dict[int, nn.Module]) -> nn.Module:
+    if id(module) not in made:
+        new = made[id(module)] = copy.copy(module)
+        inner = {n: m and _twin(m, made) for n, m in module._modules.items()}
+        object.__setattr__(new, "_modules", inner)
+        vars(new)["_parameters"] = module._parameters
+        vars(new)["_buffers"] = module._buffers
+    return made[id(module)]

@@ -1,0 +1,117 @@
+"""What of PyTorch can be loaded and saved: programs, scripts, files, and what runs elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import ge
+from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.tools import ge_compile
+from tests.torch import nets
+from tests.torch.test_modules import CONFIG, close
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.randn(2, 5, 32)
+
+
+@pytest.fixture
+def module() -> nn.Module:
+    torch.manual_seed(0)
+    return nets.SimpleTransformer()
+
+
+def _open(module: nn.Module, x: torch.Tensor) -> Any:
+    dims = {0: torch.export.Dim("batch", max=8), 1: torch.export.Dim("length", max=64)}
+    return torch.export.export(module, (x,), dynamic_shapes={"x": dims})
+
+
+def test_exported_programs_run_in_every_shape_they_are_open_for(
+    module: nn.Module, x: torch.Tensor, tmp_path: Path
+) -> None:
+    torch.export.save(_open(module, x), tmp_path / "m.pt2")
+    engine = ge.GraphEngine(CONFIG)
+    engine.LoadModel(tmp_path / "m.pt2")
+    optimized = engine.OptimizeGraph()
+    with pytest.raises(InputError, match="must have a concrete shape"):
+        engine.SaveOptimizedModel(tmp_path / "m.o")
+    close(optimized(x), module(x).detach())
+    other = torch.randn(3, 4, 32)
+    close(optimized(x=other), module(other).detach())
+    assert optimized.compiles == 2
+
+
+def test_a_closed_program_is_saved_before_any_call(
+    module: nn.Module, x: torch.Tensor, tmp_path: Path
+) -> None:
+    engine = ge.GraphEngine(CONFIG)
+    engine.LoadModel(torch.export.export(module, (x,)))
+    engine.SaveOptimizedModel(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (got,) = session.run(None, {"x": x.numpy()})
+    close(torch.from_numpy(got), module(x).detach())
+
+
+def test_scripts_run_and_are_saved_with_and_without_shapes(
+    module: nn.Module, x: torch.Tensor, tmp_path: Path
+) -> None:
+    engine = ge.GraphEngine(CONFIG)
+    engine.LoadModel(torch.jit.script(module))
+    optimized = engine.SaveOptimizedModel(tmp_path / "open.pt")
+    close(optimized(x), module(x).detach())
+    engine.SaveOptimizedModel(tmp_path / "closed.pt")
+    for name in ("open.pt", "closed.pt"):
+        close(torch.jit.load(tmp_path / name)(x).detach(), module(x).detach())
+    other = torch.randn(1, 3, 32)
+    close(torch.jit.load(tmp_path / "open.pt")(other).detach(), module(other).detach())
+    with pytest.raises(torch.jit.Error, match="shape must be"):
+        torch.jit.load(tmp_path / "closed.pt")(other)
+    engine.LoadModel(tmp_path / "open.pt")
+    close(engine.OptimizeGraph()(x), module(x).detach())
+
+
+def test_scripts_keep_loops_over_numbers_and_refuse_branches_on_values() -> None:
+    engine = ge.GraphEngine(CONFIG)
+    engine.LoadModel(torch.jit.script(nets.Count()))
+    optimized = engine.OptimizeGraph()
+    for n in (0, 3, 4):
+        close(optimized(torch.ones(2), n), nets.Count()(torch.ones(2), n))
+    engine.LoadModel(torch.jit.script(nets.Branch()))
+    with pytest.raises(UnsupportedError, match="Branch must not decide by the value of a tensor"):
+        engine.OptimizeGraph()(torch.ones(2))
+
+
+def test_the_command_compiles_files_of_torch(
+    module: nn.Module, x: torch.Tensor, tmp_path: Path, capsys: Any
+) -> None:
+    torch.export.save(_open(module, x), tmp_path / "m.pt2")
+    torch.jit.save(torch.jit.script(module), tmp_path / "m.pt")
+    for name in ("m.pt2", "m.pt"):
+        model = str(tmp_path / name)
+        shape = ["--shape", "x:2,5,32"]
+        assert ge_compile.main([model, *shape, "--target", "tiny"]) == 0
+        (got,) = ge.load(tmp_path / "m.o").run({"x": x.numpy()}).values()
+        close(torch.from_numpy(got), module(x).detach())
+        assert ge_compile.main([model, "--target", "tiny"]) == 3
+    assert "input 'x' must have a shape" in capsys.readouterr().err
+
+
+def test_files_that_are_something_else_are_named(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(1)}, tmp_path / "state.pt")
+    engine = ge.GraphEngine(CONFIG)
+    with pytest.raises(InputError, match=r"state\.pt: error: must be a TorchScript module"):
+        engine.LoadModel(tmp_path / "state.pt")
+    (tmp_path / "m.pt2").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"m\.pt2: error: must be a program of torch\.export"):
+        engine.LoadModel(tmp_path / "m.pt2")
+    with pytest.raises(InputError, match="no such file"):
+        engine.LoadModel(tmp_path / "no.pt")

@@ -1,0 +1,136 @@
+"""Modules of PyTorch on the device: what they give, beside what torch computes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ge import GraphEngine, OptimizeConfig
+from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.runtime.device import DEVICE
+from tests.torch import nets
+
+CONFIG = OptimizeConfig(target="tiny", check_hazards=True)
+
+
+def close(got: Any, want: Any, tolerance: float = 1e-5) -> None:
+    """Equal structure, types and shapes; numbers to the tolerance of the largest."""
+    torch.testing.assert_close(got, want, rtol=0, atol=_atol(want, tolerance))
+
+
+def _atol(want: Any, tolerance: float) -> float:
+    leaves = [v for v in torch.utils._pytree.tree_leaves(want) if isinstance(v, torch.Tensor)]
+    return tolerance * max(float(v.detach().abs().max()) for v in leaves)
+
+
+def both(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+    """Call the optimised module and, with copies of all, the module; the optimised one."""
+    plain, own = copy.deepcopy((module, args)), copy.deepcopy(args)
+    device = GraphEngine(CONFIG).Optimize(module)
+    launches = DEVICE.launches
+    got = device(*args, **kwargs)
+    assert DEVICE.launches > launches
+    with torch.no_grad():
+        close(got, plain[0](*own, **kwargs))
+    close(
+        list(module.buffers()) + [a for a in args if isinstance(a, torch.Tensor)],
+        list(plain[0].buffers()) + [a for a in own if isinstance(a, torch.Tensor)],
+    )
+    assert isinstance(device, type(module))
+    return device
+
+
+CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "linear": (lambda: nn.Linear(8, 4), (torch.randn(3, 8),)),
+    "transformer": (nets.SimpleTransformer, (torch.randn(2, 5, 32),)),
+    "convolutions": (lambda: nets.Convolutions().eval(), (torch.randn(2, 3, 8, 8), 3)),
+    "convolutions in training": (nets.Convolutions, (torch.randn(2, 3, 8, 8),)),
+    "positions": (
+        nets.Positions,
+        (torch.randint(0, 50, (2, 6)), torch.tensor([[0, 0, 1, 1, 1, 1], [1] * 6])),
+    ),
+    "cache of one": (nets.Cache, (torch.randn(1, 4), torch.tensor([3]))),
+    "cache of more": (nets.Cache, (torch.randn(3, 4), torch.tensor([5, 0, 2]))),
+    "in place": (nets.InPlace, (torch.randn(2, 3),)),
+    "count": (nets.Count, (torch.ones(2), 3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_module_gives_what_torch_gives(name: str) -> None:
+    torch.manual_seed(0)
+    make, args = CASES[name]
+    both(make(), *args)
+
+
+def test_arguments_may_be_named_and_numbers_may_change() -> None:
+    module = nets.Convolutions().eval()
+    device = both(module, torch.randn(1, 3, 8, 8))
+    x = torch.randn(1, 3, 8, 8)
+    for scale in (2, 5):
+        close(device(scale=scale, x=x), module(x, scale))
+
+
+def test_each_shape_is_compiled_once() -> None:
+    engine = GraphEngine(CONFIG)
+    module = nn.Linear(4, 2)
+    device = engine.Optimize(module)
+    for rows in (1, 3, 1, 3):
+        x = torch.randn(rows, 4)
+        close(device(x), module(x).detach())
+    assert type(device).__ge_model__.compiles == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.weight.data.mul_(2),
+        lambda m: m.load_state_dict({"weight": torch.ones(2, 4), "bias": torch.zeros(2)}),
+        lambda m: setattr(m, "weight", nn.Parameter(torch.ones(2, 4))),
+    ],
+    ids=["data", "state", "replaced"],
+)
+def test_changed_parameters_are_noticed(change: Any) -> None:
+    module = nn.Linear(4, 2)
+    device = GraphEngine(CONFIG).Optimize(module)
+    x = torch.randn(3, 4)
+    close(device(x), module(x).detach())
+    with torch.no_grad():
+        change(module)
+    close(device(x), module(x).detach())
+    assert device.weight is module.weight
+
+
+def test_the_original_is_left_as_it_was() -> None:
+    module = nets.Convolutions()
+    device = GraphEngine(CONFIG).Optimize(module)
+    device.eval()
+    assert module.training
+    assert module.norm.training
+    assert not device.norm.training
+    assert type(module) is nets.Convolutions
+    x = torch.randn(1, 3, 8, 8)
+    got = device(x)
+    close(got, copy.deepcopy(module).eval()(x))
+
+
+def test_branches_on_values_are_refused_with_advice() -> None:
+    device = GraphEngine(CONFIG).Optimize(nets.Branch())
+    with pytest.raises(
+        UnsupportedError, match=r"Branch must not decide by the value.*torch\.where"
+    ):
+        device(torch.ones(2))
+
+
+def test_a_module_is_saved_in_the_shapes_of_a_call(tmp_path: Any) -> None:
+    engine = GraphEngine(CONFIG)
+    device = engine.Optimize(nn.Linear(4, 2))
+    with pytest.raises(InputError, match="must have been called before it is saved"):
+        engine.SaveOptimizedModel(tmp_path / "m.onnx")
+    device(torch.randn(1, 4))
+    assert engine.SaveOptimizedModel(tmp_path / "m.o") is device
+    assert (tmp_path / "m.o").stat().st_size
