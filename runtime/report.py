@@ -25,7 +25,8 @@ def report(stats: Stats, top: int = 30) -> str:
 
 def _head(stats: Stats) -> str:
     program = stats.program
-    head = f"{stats.target.name}, {program.cores} cores, {stats.instructions:,} instructions"
+    target = stats.target.name + " (not calibrated)" * (not stats.target.calibrated)
+    head = f"{target}, {program.cores} cores, {stats.instructions:,} instructions"
     memory = stats.to_json()["memory"]
     held = (
         f"memory: weights {memory['weights_bytes']:,} B, arena {memory['arena_bytes']:,} B, "
