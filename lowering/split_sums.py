@@ -21,8 +21,8 @@ from ge.dialects.graph.ops.reduce import ReduceSumOp
 from ge.dialects.graph.ops.unary import CastOp
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.target import Target
-from ge.lowering.kernels.choose_tiling import shortest
 from ge.lowering.kernels.matmul import describe_matmul
+from ge.lowering.kernels.product_tiling import shortest
 from ge.lowering.kernels.region import place_of
 
 SLICES = (24, 16, 12, 8, 6, 4, 3, 2)
