@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ge.codegen.objects import attach_weights, read_object, write_object
@@ -52,12 +53,24 @@ class CompiledModel:
             raise CheckFailed(f"no hazards must be found, got {len(result.hazards)}", detail=first)
         return result.outputs
 
-    def __call__(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """The output, or all of them, of inputs in the model's order."""
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The output, or all of them, of inputs in the model's order or by name.
+
+        Inputs are arrays, numbers or tensors of torch; of tensors the outputs are tensors too.
+        """
         names = [tensor.name for tensor in self.program.inputs]
-        if len(arrays) != len(names):
-            raise InputError(f"inputs must be {', '.join(names)}, got {len(arrays)} arrays")
-        outputs = tuple(self.run(dict(zip(names, arrays, strict=True))).values())
+        given = {**dict(zip(names, args, strict=False)), **named}
+        if len(args) + len(named) != len(names) or len(given) != len(names):
+            count = len(args) + len(named)
+            raise InputError(f"inputs must be {', '.join(names)}, got {count} arrays")
+        tensors = any(type(v).__module__ == "torch" for v in given.values())
+        kinds = {tensor.name: tensor.dtype.numpy for tensor in self.program.inputs}
+        arrays = {name: _array(value, kinds.get(name)) for name, value in given.items()}
+        outputs = tuple(self.run(arrays).values())
+        if tensors:
+            from ge.frontend.torch_arrays import to_tensor
+
+            outputs = tuple(to_tensor(v) for v in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     @cached_property
@@ -95,6 +108,14 @@ class CompiledModel:
     @cached_property
     def _stats(self) -> Stats:
         return self._simulator.run(mode=Mode.TIMING).stats
+
+
+def _array(value: Any, dtype: Any) -> Array:
+    if type(value).__module__ == "torch":
+        from ge.frontend.torch_arrays import to_array
+
+        return to_array(value)
+    return np.asarray(value, dtype) if isinstance(value, (bool, int, float)) else np.asarray(value)
 
 
 def compile(

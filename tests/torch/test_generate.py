@@ -82,7 +82,6 @@ def test_fifty_tokens_need_three_programs_at_most() -> None:
 
 
 def test_logits_are_those_of_torch_step_by_step(pair: tuple[Any, Any]) -> None:
-    model, device = pair
     caches: list[Any] = [StaticCache(config=m.config, max_cache_len=64) for m in pair]
     for ids in (IDS, torch.tensor([[3]]), torch.tensor([[4, 5]])):
         with torch.no_grad():
