@@ -30,10 +30,12 @@ class Specialised:
         captured: Captured,
         options: Options,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         self.captured = captured
+        source = Source(captured.model, shapes, values)
         with few_collections():
-            self.simplified: Compilation = begin(Source(captured.model, shapes), options)
+            self.simplified: Compilation = begin(source, options)
             self.compiled: CompiledModel = finish(self.simplified.fork(options))
 
     def run(self, module: nn.Module, tensors: Sequence[torch.Tensor], *, check: bool) -> Any:
