@@ -28,6 +28,8 @@ from ge.runtime.stats import Stats
 if TYPE_CHECKING:
     import onnx
 
+    from ge.runtime.compare import Comparison
+
 Array = NDArray[Any]
 
 
@@ -37,6 +39,8 @@ class CompiledModel:
     def __init__(self, program: Program, report: CompileReport | None = None) -> None:
         self.program = program
         self.report = report
+        self.origin: tuple[Source, Options] | None = None
+        """What it was compiled from; None for a loaded one."""
 
     def run(
         self, inputs: Mapping[str, Array] | None = None, *, check_hazards: bool = False
@@ -81,6 +85,17 @@ class CompiledModel:
     def stats(self) -> Stats:
         """The figures of a timed run; they do not depend on what the inputs hold."""
         return self._stats
+
+    def compare(self, inputs: Mapping[str, Array], worst: float | None = None) -> Comparison:
+        """Every kernel beside its operators in single precision, and the first that is guilty.
+
+        A kernel is guilty when it is off by more than `worst` of its largest number, or overflows.
+        """
+        if self.origin is None:
+            raise InputError("a program must be compiled here to be compared, got a loaded one")
+        from ge.runtime.compare import compare
+
+        return compare(*self.origin, inputs, worst)
 
     @property
     def assembly(self) -> str:
@@ -139,15 +154,19 @@ def compile(
     options = Options(
         target, cores, precision, fuse_ops, memory_reuse, pipeline_schedule, native=native
     )
+    source = Source(model, shapes, values)
     with few_collections():
-        return finish(begin(Source(model, shapes, values), options))
+        return finish(begin(source, options), source)
 
 
-def finish(compilation: Compilation) -> CompiledModel:
-    """The rest of a compile."""
+def finish(compilation: Compilation, source: Source | None = None) -> CompiledModel:
+    """The rest of a compile, of what `source` said."""
     level = compilation.level.value
     program = compilation.program()
-    return CompiledModel(program, report_of(compilation, level))
+    made = CompiledModel(program, report_of(compilation, level))
+    if source is not None:
+        made.origin = source, compilation.options
+    return made
 
 
 def load(path: str | Path) -> CompiledModel:

@@ -214,8 +214,8 @@ def _cast(w: VectorWriter, x: Arg, *, to: dtypes.DType) -> Arg:
 
 
 @vector(unary.NotOp)
-def _not(w: VectorWriter, x: Tile) -> Arg:
-    return w.compare("eq", x, 0.0)
+def _not(w: VectorWriter, x: Arg) -> Arg:
+    return w.compare("eq", x, 0.0) if isinstance(x, Tile) else float(not x)
 
 
 @vector(trigonometry.TanhOp)
@@ -417,5 +417,7 @@ VECTOR[binary.XorOp] = _logic("vxor", ())
 
 
 @vector(binary.WhereOp)
-def _where(w: VectorWriter, condition: Tile, x: Arg, y: Arg) -> Arg:
+def _where(w: VectorWriter, condition: Arg, x: Arg, y: Arg) -> Arg:
+    if not isinstance(condition, Tile):
+        return x if condition else y
     return w.select(condition, x, y)
