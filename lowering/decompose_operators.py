@@ -288,11 +288,8 @@ def _normalised(
 
 def _conv_transpose(here: Here, op: ConvTransposeOp) -> SSAValue | None:
     """Transposed convolution -> zeros between the elements, then a convolution, weights turned"""
-    weights = constant_of(op.w)
-    if weights is None:
-        return None
     attrs = op.attrs
-    window = Window.of(weights.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
+    window = Window.of(shape_of(op.w)[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
     k = len(window.kernel)
     reach = [extent - 1 for extent in window.extent]
     extra = attrs["output_padding"] or (0,) * k
@@ -305,9 +302,13 @@ def _conv_transpose(here: Here, op: ConvTransposeOp) -> SSAValue | None:
         image = here.make(PadOp, image, pads=(0, 0, *low, 0, 0, *high))
         pads = (0,) * len(pads)
     group = attrs["group"]
-    turned = _turned(weights, group)
+    weights = constant_of(op.w)
+    if weights is None:
+        turned = _computed_turned(here, op.w, group)
+    else:
+        turned = here.constant(_turned(weights, group))
     how = {"group": group, "dilations": window.dilations, "pads": pads}
-    return here.make(ConvOp, image, here.constant(turned), op.b, **how)
+    return here.make(ConvOp, image, turned, op.b, **how)
 
 
 def _spread(here: Here, x: SSAValue, strides: Shape) -> SSAValue:
@@ -330,6 +331,17 @@ def _turned(weights: Array, group: int) -> Array:
     apart = flipped.reshape(group, inputs // group, outputs, *kernel)
     swapped = np.swapaxes(apart, 1, 2).reshape(group * outputs, inputs // group, *kernel)
     return np.ascontiguousarray(swapped)
+
+
+def _computed_turned(here: Here, weights: SSAValue, group: int) -> SSAValue:
+    """`_turned` of weights that are known at run time only."""
+    inputs, outputs, *kernel = shape_of(weights)
+    axes = tuple(range(2, 2 + len(kernel)))
+    ends = {"starts": (-1,) * len(axes), "ends": (-(2**31),) * len(axes), "axes": axes}
+    flipped = here.make(SliceOp, weights, **ends, steps=(-1,) * len(axes))
+    apart = here.make(ReshapeOp, flipped, shape=(group, inputs // group, outputs, *kernel))
+    swapped = here.make(TransposeOp, apart, perm=(0, 2, 1, *(a + 1 for a in axes)))
+    return here.make(ReshapeOp, swapped, shape=(group * outputs, inputs // group, *kernel))
 
 
 RULES: Rules = {
