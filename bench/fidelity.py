@@ -1,6 +1,6 @@
 """Measured kernels beside what the clock says of the kernels that the compiler emits for them.
 
-`python -m bench.fidelity [--csv FILE] [--json OUT] [--plot OUT.png] [--no-skip] [--check-skip]`:
+`python bench/fidelity.py [--csv FILE] [--json OUT] [--plot OUT.png] [--no-skip] [--check-skip]`:
 a row a measured kernel; the compiler's own kernel for its shape, forced to the structure that was
 measured, assembled, loaded and timed. Rows whose kernel the compiler does not emit are listed with
 the reason. The exit status is 0 if the errors are within the bars.
@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.kernels import (
     FOLDER,

@@ -25,7 +25,8 @@ def report(stats: Stats, top: int = 30) -> str:
 
 def _head(stats: Stats) -> str:
     program = stats.program
-    head = f"{stats.target.name}, {program.cores} cores, {stats.instructions:,} instructions"
+    target = stats.target.name + " (not calibrated)" * (not stats.target.calibrated)
+    head = f"{target}, {program.cores} cores, {stats.instructions:,} instructions"
     memory = stats.to_json()["memory"]
     held = (
         f"memory: weights {memory['weights_bytes']:,} B, arena {memory['arena_bytes']:,} B, "
@@ -47,9 +48,9 @@ def _units(stats: Stats) -> str:
 def _roofline(stats: Stats) -> str:
     """The bounds of the whole program, and how far it is from them."""
     cycles = stats.cycles or 1
-    bounds = stats.bounds(stats.tallies)
-    said = (f"{name} {round(bound):,} ({bound / cycles:.0%})" for name, bound in bounds.items())
-    inside = sum(stats.roofline(kernel.tallies)[1] for kernel in stats.kernels)
+    bounds = stats.bounds().items()
+    said = (f"{name} {round(bound):,} ({bound / cycles:.0%})" for name, bound in bounds)
+    inside = sum(stats.roofline(kernel)[1] for kernel in stats.kernels)
     apart = f"kernel by kernel {round(inside):,} ({inside / cycles:.0%})"
     return f"least cycles: {', '.join(said)}, {apart}"
 
@@ -68,7 +69,7 @@ def _kernels(stats: Stats, top: int) -> Iterable[str]:
 def _row(stats: Stats, kernel: KernelTime) -> dict[str, str]:
     cycles = kernel.cycles or 1
     bound, share = _bound(stats, kernel)
-    roof, least = stats.roofline(kernel.tallies)
+    roof, least = stats.roofline(kernel)
     units = {u: busy / (cycles * stats.program.cores) for u, busy in kernel.unit_busy.items()}
     return {
         "kernel": kernel.name[:NAME_WIDTH],
@@ -92,8 +93,9 @@ def _bound(stats: Stats, kernel: KernelTime) -> tuple[str, float]:
     """The unit, or the device memory, that was busy for the largest share of a kernel."""
     cycles = kernel.cycles or 1
     shares = {u: busy / (cycles * stats.program.cores) for u, busy in kernel.unit_busy.items()}
-    # Waiting for the memory counts as busy, so that the memory wins where it is the cause.
-    shares[HBM] = kernel.hbm_bytes / stats.target.bytes_per_cycle(HBM) / cycles
+    # Waiting for the memory counts as busy, so that the memory wins where it is the cause. Bytes
+    # ahead of its sustained rate, or still in the cache, make it no more than busy all the time.
+    shares[HBM] = min(1.0, kernel.hbm_bytes / stats.target.bytes_per_cycle(HBM) / cycles)
     bound = max(reversed(shares), key=lambda name: shares[name])
     return bound, shares[bound]
 

@@ -78,18 +78,25 @@ class Stats:
         """Bytes that the cores exchange with the second-level cache."""
         return self.tallies[Tally.L2]
 
-    def bounds(self, tallies: Sequence[int]) -> dict[str, float]:
-        """Cycles that work takes at least: by matrix unit, vector unit and device memory alone."""
-        moved = tallies[Tally.HBM_READ] + tallies[Tally.HBM_WRITE]
+    def bounds(self, kernel: KernelTime | None = None) -> dict[str, float]:
+        """Cycles that a kernel, or the program, takes at least: by unit that computes, by memory.
+
+        What a kernel writes may reach device memory while later ones run.
+        """
+        tallies = kernel.tallies if kernel else self.tallies
+        read, written = tallies[Tally.HBM_READ], tallies[Tally.HBM_WRITE]
+        limit = self.target.limits[HBM]
+        sustained = (read + written) / self.target.bytes_per_cycle(HBM) - limit.credit_cycles
+        peak = self.target.per_cycle(limit.peak_bytes_per_second or limit.bytes_per_second)
         return {
             str(Unit.M): tallies[Tally.MATRIX] / self.program.cores,
             str(Unit.V): tallies[Tally.VECTOR] / self.program.cores,
-            HBM: moved / self.target.bytes_per_cycle(HBM),
+            HBM: max(sustained, (read if kernel else read + written) / peak),
         }
 
-    def roofline(self, tallies: Sequence[int]) -> tuple[str, float]:
-        """What bounds the work, and the cycles it takes at least."""
-        bounds = self.bounds(tallies)
+    def roofline(self, kernel: KernelTime | None = None) -> tuple[str, float]:
+        """What bounds a kernel, or all, and the cycles it takes at least."""
+        bounds = self.bounds(kernel)
         name = max(bounds, key=bounds.__getitem__)
         return name, bounds[name]
 
@@ -131,7 +138,7 @@ class Stats:
                     "unit_busy": kernel.unit_busy,
                     "hbm_bytes": kernel.hbm_bytes,
                     "l2_bytes": kernel.l2_bytes,
-                    "roofline": self._roofline_json(kernel.tallies),
+                    "roofline": self._roofline_json(kernel),
                 }
                 for kernel in self.kernels
             ],
@@ -143,11 +150,11 @@ class Stats:
             "launches": self.launches,
             "hazards": self.hazards,
             "l2_bytes": self.l2_bytes if timed else None,
-            "roofline": self._roofline_json(self.tallies) if timed else None,
+            "roofline": self._roofline_json() if timed else None,
         }
 
-    def _roofline_json(self, tallies: Sequence[int]) -> dict[str, Any]:
-        bound, cycles = self.roofline(tallies)
+    def _roofline_json(self, kernel: KernelTime | None = None) -> dict[str, Any]:
+        bound, cycles = self.roofline(kernel)
         return {"bound": bound, "cycles": round(cycles)}
 
 

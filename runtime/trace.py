@@ -34,7 +34,7 @@ def _kernels(stats: Stats, process: int) -> Iterator[Event]:
             ends.append(0)
             yield _named("thread_name", process, track, "kernels")
         ends[track] = kernel.end
-        bound, least = stats.roofline(kernel.tallies)
+        bound, least = stats.roofline(kernel)
         args = {
             "source_ops": list(kernel.source_ops),
             "unit_busy": kernel.unit_busy,

@@ -233,8 +233,7 @@ class ForOp(TreeOp):
 
     With `cores` its iterations are dealt to the cores in turn, `backwards` from the last one on.
     With `until`, a map of one axis, it ends with the tile that holds the highest place of that
-    axis. `orders = ["fix mte2"]` lets the
-    first work of MTE2 in an iteration wait for the last of FIX in the one before.
+    axis. `orders = ["fix mte2"]` lets the first work of MTE2 wait for the last of FIX before it.
     """
 
     name = "npu.for"
@@ -391,13 +390,7 @@ class WaitOp(FlagOp):
 
 
 TREE_OPS: tuple[type[IRDLOperation], ...] = (
-    KernelOp,
-    ForOp,
-    BufferOp,
-    MoveOp,
-    MatrixOp,
-    VectorOp,
-    SetOp,
-    WaitOp,
+    *(KernelOp, ForOp, BufferOp, MoveOp),
+    *(MatrixOp, VectorOp, SetOp, WaitOp),
 )
 TREE_ATTRS: tuple[type[Any], ...] = (MapAttr, PairsAttr, BufferType, HbmType)

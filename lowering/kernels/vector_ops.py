@@ -215,8 +215,8 @@ def _cast(w: VectorWriter, x: Arg, *, to: dtypes.DType) -> Arg:
 
 
 @vector(unary.NotOp)
-def _not(w: VectorWriter, x: Tile) -> Arg:
-    return w.compare("eq", x, 0.0)
+def _not(w: VectorWriter, x: Arg) -> Arg:
+    return w.compare("eq", x, 0.0) if isinstance(x, Tile) else float(not x)
 
 
 @vector(trigonometry.TanhOp)
