@@ -45,6 +45,7 @@ from ge.dialects.graph.ops.norm import (
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import Coordinates, ResizeMode, ResizeOp
 from ge.lowering.decompose_attention import attention
+from ge.lowering.decompose_einsum import EINSUM
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
 from ge.lowering.decompose_windows import WINDOWS
@@ -333,6 +334,7 @@ def _normalised(
 
 
 RULES: Rules = {
+    **EINSUM,
     **INDEXING,
     **WINDOWS,
     **QUANTIZED,
