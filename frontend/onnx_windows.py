@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from ge.frontend.onnx_nodes import Builder, Node, Refused
+from ge.dialects.graph.ops.binary import AddOp, GreaterOp, MaxOp, WhereOp
+from ge.dialects.graph.ops.window import Window
+from ge.frontend.onnx_maths import Maths
+from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_versions import adapts
 
 
@@ -40,11 +45,54 @@ def _conv(g: Builder, node: Node) -> None:
 
 
 @adapts("MaxPool", "AveragePool")
-def _pool(g: Builder, node: Node) -> None:
-    node.only_first_output("MaxPool without 'Indices'")
+def _pool(g: Builder, node: Node) -> list[Value] | None:
     kernel = node.attrs.get("kernel_shape", ())
     explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
+    if any(node.used[1:]):
+        return _pool_with_places(g, node)
     node.drop("storage_order")
+    return None
+
+
+def _pool_with_places(g: Builder, node: Node) -> list[Value]:
+    """The largest of each window and its place in the flattened images, tap by tap"""
+    m, x = Maths(g), node.needed(0)
+    names = ("kernel_shape", "strides", "pads", "dilations")
+    kernel, strides, pads, dilations = (node.attrs.get(name, ()) for name in names)
+    ceil = bool(node.attrs.get("ceil_mode", 0))
+    window = Window.of(kernel, strides, pads, dilations, ceil)
+    shape, size, n = m.shape(x), m.shape(x)[2:], len(window.kernel)
+    out = window.out(size)
+    begins = window.pads[:n]
+    rows = zip(size, out, window.strides, window.extent, begins, strict=True)
+    ends = [max(0, (o - 1) * s + e - d - p) for d, o, s, e, p in rows]
+    kind = g.numpy_type(x).kind
+    least = -np.inf if kind not in "iu" else np.iinfo(g.numpy_type(x)).min
+    wide = m.pad(x, (0, 0, *begins), (0, 0, *ends), least)
+    inner = np.arange(prod(size), dtype=np.int64).reshape(size)
+    if node.attrs.get("storage_order", 0):
+        inner = np.arange(prod(size), dtype=np.int64).reshape(size[::-1]).T
+    places = np.pad(inner, [*zip(begins, ends, strict=True)])
+    best: Value | None = None
+    where: Value | None = None
+    for tap in np.ndindex(*window.kernel):
+        taken = [
+            (t * gap, t * gap + (o - 1) * step + 1, step)
+            for t, gap, o, step in zip(tap, window.dilations, out, window.strides, strict=True)
+        ]
+        here = places[tuple(slice(*cut) for cut in taken)]
+        part = wide
+        for axis, (start, end, step) in enumerate(taken, 2):
+            part = m.slice(part, axis, start, end, step)
+        if best is None or where is None:
+            best, where = part, m.expand(here, *shape[:2], *out)
+        else:
+            where = m(WhereOp, m(GreaterOp, part, best), here, where)
+            best = m(MaxOp, best, part)
+    assert best is not None
+    assert where is not None
+    first = np.arange(prod(shape[:2]), dtype=np.int64).reshape(*shape[:2], *(1,) * n) * prod(size)
+    return [best, m(AddOp, where, first)]
 
 
 @adapts("ConvTranspose")

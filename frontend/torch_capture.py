@@ -130,13 +130,22 @@ def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
 
 def capture_program(program: ExportedProgram) -> Captured:
     """An exported program, its side effects made outputs: torch.onnx would drop them."""
-    count = len(program.graph_signature.user_inputs)
     with quiet():
         try:
             functional = program.run_decompositions(decompositions())
-            effects = _effects_as_outputs(functional)
+        except Exception as e:
+            raise refusal(e, "the exported program") from e
+    return capture_functional(functional)
+
+
+def capture_functional(program: ExportedProgram) -> Captured:
+    """A program of which nothing is left that torch.onnx gets wrong; it is changed."""
+    count = len(program.graph_signature.user_inputs)
+    with quiet():
+        try:
+            effects = _effects_as_outputs(program)
             made = torch.onnx.export(
-                functional,
+                program,
                 dynamo=True,
                 opset_version=OPSET,
                 optimize=False,

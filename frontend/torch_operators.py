@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -35,11 +36,34 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 def translations() -> dict[Any, Callable[..., Any]]:
     """Translations that take the place of those of torch.onnx."""
-    return {aten.index_copy.default: _index_copy, aten.index.Tensor: _index}
+    return {
+        aten.index_copy.default: _index_copy,
+        aten.index.Tensor: _index,
+        aten.split.Tensor: _split,
+        aten.split_with_sizes.default: _split_with_sizes,
+        aten.unbind.int: _unbind,
+    }
 
 
 def _ints(*values: int) -> Any:
     return op.Constant(value_ints=list(values))
+
+
+def _split_with_sizes(self: Any, split_sizes: Any, dim: int = 0) -> Any:
+    """Parts as outputs of their own: no sequence of tensors has a place in a program."""
+    ends = list(accumulate(int(n) for n in split_sizes))
+    parts = zip([0, *ends], ends, strict=False)
+    return [op.Slice(self, _ints(start), _ints(end), _ints(dim)) for start, end in parts]
+
+
+def _split(self: Any, split_size: int, dim: int = 0) -> Any:
+    whole = self.shape[dim]
+    starts = range(0, whole, split_size)
+    return _split_with_sizes(self, [min(split_size, whole - s) for s in starts], dim)
+
+
+def _unbind(self: Any, dim: int = 0) -> Any:
+    return [op.Gather(self, op.Constant(value_int=i), axis=dim) for i in range(self.shape[dim])]
 
 
 def _index(self: Any, indices: Any) -> Any:

@@ -17,8 +17,7 @@ from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import Array, constant_of, shape_of
 from ge.dialects.graph.ops.attention import AttentionOp
-from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
-from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
+from ge.dialects.graph.ops.binary import AddOp, MulOp, PowOp, WhereOp
 from ge.dialects.graph.ops.index import GatherNDOp, GatherOp
 from ge.dialects.graph.ops.layout import (
     BlockOrder,
@@ -40,13 +39,14 @@ from ge.dialects.graph.ops.norm import (
     GroupNormalizationOp,
     InstanceNormalizationOp,
     LayerNormalizationOp,
+    LRNOp,
 )
 from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
-from ge.dialects.graph.ops.window import Window
 from ge.lowering.decompose_attention import attention
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
+from ge.lowering.decompose_windows import WINDOWS
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -137,10 +137,10 @@ def _along(here: Here, x: SSAValue, axis: int, indices: Sequence[int]) -> SSAVal
 
 
 def _pad(here: Here, op: PadOp) -> SSAValue | None:
-    """Pad with what is there -> gather along each axis"""
+    """Pad with what is there -> gather along each axis; with a computed value -> choose it"""
     attrs = op.attrs
     if attrs["mode"] is PadMode.CONSTANT:
-        return None
+        return _pad_computed(here, op)
     value: SSAValue = op.x
     shape, n = shape_of(value), len(shape_of(value))
     for axis, size in enumerate(shape):
@@ -148,6 +148,15 @@ def _pad(here: Here, op: PadOp) -> SSAValue | None:
         line = PadOp.evaluate(np.arange(size), pads=ends, mode=attrs["mode"])
         value = _along(here, value, axis, line.tolist())
     return value
+
+
+def _pad_computed(here: Here, op: PadOp) -> SSAValue | None:
+    if op.value is None or constant_of(op.value) is not None:
+        return None
+    inside = PadOp.evaluate(np.ones(shape_of(op.x), bool), **op.attrs)
+    wide = here.make(PadOp, op.x, pads=op.attrs["pads"])
+    value = here.make(ReshapeOp, op.value, shape=())
+    return here.make(WhereOp, here.constant(np.asarray(inside)), wide, value)
 
 
 def _slice(here: Here, op: SliceOp) -> SSAValue | None:
@@ -233,22 +242,39 @@ def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
     return _weighted(here, op.x, axis, ones.T if op.attrs["reverse"] else ones)
 
 
-def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue | None:
+def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue:
     """Running sum of integers -> sums over 2, 4, 8 ... elements, each of two shorter ones"""
     attrs = op.attrs
-    if attrs["reverse"] or attrs["exclusive"]:
-        return None
     shape = shape_of(op.x)
-    rank, axis = len(shape), attrs["axis"] % len(shape)
-    value: SSAValue = op.x
+    axis = attrs["axis"] % len(shape)
+    n, none = shape[axis], (0,) * len(shape)
+
+    def ahead(value: SSAValue, by: int) -> SSAValue:
+        """The value moved on along the axis, zeros behind it."""
+        widths = tuple(by if i == axis else 0 for i in range(len(shape)))
+        start, pads = (by, (*none, *widths)) if attrs["reverse"] else (0, (*widths, *none))
+        ends = {"starts": (start,), "ends": (start + n - by,), "axes": (axis,), "steps": (1,)}
+        return here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
+
+    value: SSAValue = ahead(op.x, 1) if attrs["exclusive"] else op.x
     step = 1
-    while step < shape[axis]:
-        ends = {"starts": (0,), "ends": (shape[axis] - step,), "axes": (axis,), "steps": (1,)}
-        pads = tuple(step if i == axis else 0 for i in range(2 * rank))
-        moved = here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
-        value = here.make(AddOp, value, moved)
+    while step < n:
+        value = here.make(AddOp, value, ahead(value, step))
         step *= 2
     return value
+
+
+def _lrn(here: Here, op: LRNOp) -> SSAValue:
+    """Local response -> a product with a band over the channels, then a power"""
+    attrs, shape = op.attrs, shape_of(op.x)
+    dtype, places = _dtype(op.x), np.arange(shape[1])
+    before, size = (attrs["size"] - 1) // 2, attrs["size"]
+    apart = places[None, :] - places[:, None] + before
+    band = ((apart >= 0) & (apart < size)) * (attrs["alpha"] / size)
+    sums = _weighted(here, here.make(MulOp, op.x, op.x), 1, band)
+    base = here.make(AddOp, sums, here.constant(np.asarray(attrs["bias"], dtype.numpy)))
+    power = here.constant(np.asarray(-attrs["beta"], dtype.numpy))
+    return here.make(MulOp, op.x, here.make(PowOp, base, power))
 
 
 def _trilu(here: Here, op: TriluOp) -> SSAValue:
@@ -286,54 +312,9 @@ def _normalised(
     return here.make(ReshapeOp, value, shape=shape)
 
 
-def _conv_transpose(here: Here, op: ConvTransposeOp) -> SSAValue | None:
-    """Transposed convolution -> zeros between the elements, then a convolution, weights turned"""
-    weights = constant_of(op.w)
-    if weights is None:
-        return None
-    attrs = op.attrs
-    window = Window.of(weights.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
-    k = len(window.kernel)
-    reach = [extent - 1 for extent in window.extent]
-    extra = attrs["output_padding"] or (0,) * k
-    low = [r - p for r, p in zip(reach, window.pads[:k], strict=True)]
-    ends = zip(reach, window.pads[k:], extra, window.strides, strict=True)
-    high = [r - p + e - step + 1 for r, p, e, step in ends]
-    image = _spread(here, op.x, window.strides)
-    pads = (*low, *high)
-    if min(pads) < 0:
-        image = here.make(PadOp, image, pads=(0, 0, *low, 0, 0, *high))
-        pads = (0,) * len(pads)
-    group = attrs["group"]
-    turned = _turned(weights, group)
-    how = {"group": group, "dilations": window.dilations, "pads": pads}
-    return here.make(ConvOp, image, here.constant(turned), op.b, **how)
-
-
-def _spread(here: Here, x: SSAValue, strides: Shape) -> SSAValue:
-    """The image with `strides[i] - 1` zeros behind each element along spatial dim i."""
-    if prod(strides) == 1:
-        return x
-    shape, size = shape_of(x), shape_of(x)[2:]
-    apart = tuple(chain.from_iterable((s, 1) for s in size))
-    behind = tuple(chain.from_iterable((0, step - 1) for step in strides))
-    lone = here.make(ReshapeOp, x, shape=(*shape[:2], *apart))
-    spread = here.make(PadOp, lone, pads=(*(0,) * (len(behind) + 2), 0, 0, *behind))
-    wide = tuple(s * step for s, step in zip(size, strides, strict=True))
-    return here.make(ReshapeOp, spread, shape=(*shape[:2], *wide))
-
-
-def _turned(weights: Array, group: int) -> Array:
-    """Weights C x M/group of a transposed convolution as those, M x C/group, of a plain one."""
-    inputs, outputs, *kernel = weights.shape
-    flipped = np.flip(weights, tuple(range(2, weights.ndim)))
-    apart = flipped.reshape(group, inputs // group, outputs, *kernel)
-    swapped = np.swapaxes(apart, 1, 2).reshape(group * outputs, inputs // group, *kernel)
-    return np.ascontiguousarray(swapped)
-
-
 RULES: Rules = {
     **INDEXING,
+    **WINDOWS,
     **QUANTIZED,
     TileOp: [_tile],
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
@@ -343,9 +324,9 @@ RULES: Rules = {
     SliceOp: [_slice],
     ResizeOp: [_resize],
     CumSumOp: [_cum_sum],
+    LRNOp: [_lrn],
     TriluOp: [_trilu],
     GroupNormalizationOp: [_group_norm],
     InstanceNormalizationOp: [_instance_norm],
-    ConvTransposeOp: [_conv_transpose],
     AttentionOp: [attention],
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
@@ -20,6 +21,7 @@ from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.reduce import ReduceSumOp
 from ge.dialects.graph.ops.unary import CastOp
 from ge.dialects.npu import target as targets
+from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.matmul import describe_matmul
 from ge.lowering.kernels.product_tiling import shortest
@@ -58,13 +60,23 @@ def _split(kernel: MatMulOp, target: Target) -> None:
         if depth % slices or depth // slices < SHORTEST:
             continue
         product = _product(kernel, slices)
-        moved = 2 * 4 * slices * rows * columns
+        elements = slices * prod(batch) * rows * columns
         cycles = shortest(describe_matmul(product.kernel), target) + KERNEL_CYCLES
-        cycles += moved / target.bytes_per_cycle("l2_read")
+        cycles += max(
+            2 * 4 * elements / target.bytes_per_cycle("l2_read"),
+            _adding(elements, target),
+        )
         if cycles < best:
             best, chosen = cycles, product
     if chosen is not None:
         _replace(kernel, chosen)
+
+
+def _adding(elements: int, target: Target) -> float:
+    """Cycles of the sums on all vector units."""
+    item = target.rate("varith", "f32").item
+    lanes = REPEAT_BYTES // F32.bytes * target.vector_units * target.cores
+    return item * elements / lanes
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ge.codegen.objects import attach_weights, read_object, write_object
@@ -27,6 +28,8 @@ from ge.runtime.stats import Stats
 if TYPE_CHECKING:
     import onnx
 
+    from ge.runtime.compare import Comparison
+
 Array = NDArray[Any]
 
 
@@ -36,6 +39,8 @@ class CompiledModel:
     def __init__(self, program: Program, report: CompileReport | None = None) -> None:
         self.program = program
         self.report = report
+        self.origin: tuple[Source, Options] | None = None
+        """What it was compiled from; None for a loaded one."""
 
     def run(
         self, inputs: Mapping[str, Array] | None = None, *, check_hazards: bool = False
@@ -52,12 +57,24 @@ class CompiledModel:
             raise CheckFailed(f"no hazards must be found, got {len(result.hazards)}", detail=first)
         return result.outputs
 
-    def __call__(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """The output, or all of them, of inputs in the model's order."""
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The output, or all of them, of inputs in the model's order or by name.
+
+        Inputs are arrays, numbers or tensors of torch; of tensors the outputs are tensors too.
+        """
         names = [tensor.name for tensor in self.program.inputs]
-        if len(arrays) != len(names):
-            raise InputError(f"inputs must be {', '.join(names)}, got {len(arrays)} arrays")
-        outputs = tuple(self.run(dict(zip(names, arrays, strict=True))).values())
+        given = {**dict(zip(names, args, strict=False)), **named}
+        if len(args) + len(named) != len(names) or len(given) != len(names):
+            count = len(args) + len(named)
+            raise InputError(f"inputs must be {', '.join(names)}, got {count} arrays")
+        tensors = any(type(v).__module__ == "torch" for v in given.values())
+        kinds = {tensor.name: tensor.dtype.numpy for tensor in self.program.inputs}
+        arrays = {name: _array(value, kinds.get(name)) for name, value in given.items()}
+        outputs = tuple(self.run(arrays).values())
+        if tensors:
+            from ge.frontend.torch_arrays import to_tensor
+
+            outputs = tuple(to_tensor(v) for v in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     @cached_property
@@ -68,6 +85,17 @@ class CompiledModel:
     def stats(self) -> Stats:
         """The figures of a timed run; they do not depend on what the inputs hold."""
         return self._stats
+
+    def compare(self, inputs: Mapping[str, Array], worst: float | None = None) -> Comparison:
+        """Every kernel beside its operators in single precision, and the first that is guilty.
+
+        A kernel is guilty when it is off by more than `worst` of its largest number, or overflows.
+        """
+        if self.origin is None:
+            raise InputError("a program must be compiled here to be compared, got a loaded one")
+        from ge.runtime.compare import compare
+
+        return compare(*self.origin, inputs, worst)
 
     @property
     def assembly(self) -> str:
@@ -97,6 +125,14 @@ class CompiledModel:
         return self._simulator.run(mode=Mode.TIMING).stats
 
 
+def _array(value: Any, dtype: Any) -> Array:
+    if type(value).__module__ == "torch":
+        from ge.frontend.torch_arrays import to_array
+
+        return to_array(value)
+    return np.asarray(value, dtype) if isinstance(value, (bool, int, float)) else np.asarray(value)
+
+
 def compile(
     model: str | Path | onnx.ModelProto,
     *,
@@ -118,15 +154,19 @@ def compile(
     options = Options(
         target, cores, precision, fuse_ops, memory_reuse, pipeline_schedule, native=native
     )
+    source = Source(model, shapes, values)
     with few_collections():
-        return finish(begin(Source(model, shapes, values), options))
+        return finish(begin(source, options), source)
 
 
-def finish(compilation: Compilation) -> CompiledModel:
-    """The rest of a compile."""
+def finish(compilation: Compilation, source: Source | None = None) -> CompiledModel:
+    """The rest of a compile, of what `source` said."""
     level = compilation.level.value
     program = compilation.program()
-    return CompiledModel(program, report_of(compilation, level))
+    made = CompiledModel(program, report_of(compilation, level))
+    if source is not None:
+        made.origin = source, compilation.options
+    return made
 
 
 def load(path: str | Path) -> CompiledModel:

@@ -95,6 +95,12 @@ class Device:
                 data = np.full(area.bytes, POISON, np.uint8)
             self._memory.append(data)
 
+    def write(self, inputs: Mapping[str, Array]) -> None:
+        """Put other values into the memory of inputs, which must be the device's own."""
+        for area, data in zip(self._areas, self._memory, strict=True):
+            if area.symbol in inputs and data is not None:
+                data[:] = np.ascontiguousarray(inputs[area.symbol]).reshape(-1).view(np.uint8)
+
     def output(self, symbol: str) -> Bytes:
         """The bytes of an output."""
         for area, data in zip(self._areas, self._memory, strict=True):

@@ -76,7 +76,7 @@ class _Call:
 
     @property
     def length(self) -> int:
-        return self.ids.shape[1]
+        return int(self.ids.shape[1])
 
     @classmethod
     def of(cls, given: Mapping[str, Any], past: int) -> _Call:

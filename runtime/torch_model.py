@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from ge.dialects.diagnostics import InputError
+from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.frontend.torch_arrays import to_array, to_tensor
 from ge.frontend.torch_capture import Captured, capture_module, flatten_arguments
 from ge.lowering.pipelines import Options
@@ -21,6 +22,9 @@ from ge.runtime.source import Source
 Simple = (bool, int, float, str, type(None))
 """Attributes of a module that its code may branch on, and that are cheap to compare."""
 
+FIXED = (*Simple, complex, slice, Enum, torch.dtype, torch.device)
+"""Arguments besides tensors: their values are part of a program."""
+
 
 class Specialised:
     """What a module does with arguments of one form, and the program that does it."""
@@ -30,11 +34,13 @@ class Specialised:
         captured: Captured,
         options: Options,
         shapes: Mapping[str, Sequence[int]] | None = None,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         self.captured = captured
+        source = Source(captured.model, shapes, values)
         with few_collections():
-            self.simplified: Compilation = begin(Source(captured.model, shapes), options)
-            self.compiled: CompiledModel = finish(self.simplified.fork(options))
+            self.simplified: Compilation = begin(source, options)
+            self.compiled: CompiledModel = finish(self.simplified.fork(options), source)
 
     def run(self, module: nn.Module, tensors: Sequence[torch.Tensor], *, check: bool) -> Any:
         """The module's result; buffers and tensors that it changes are changed."""
@@ -132,10 +138,11 @@ def _form(leaf: Any) -> Any:
     """What of an argument a program depends on: of a tensor its type and shape, else all of it."""
     if isinstance(leaf, torch.Tensor):
         return leaf.dtype, tuple(leaf.shape)
-    try:
-        hash(leaf)
-    except TypeError:
-        return id(leaf)
+    if not isinstance(leaf, FIXED):
+        raise UnsupportedError(
+            f"arguments must be tensors, numbers, texts, and lists of them, got a "
+            f"{type(leaf).__name__}: what it holds would be fixed to what it holds now"
+        )
     return type(leaf), leaf
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from ge.dialects.dtypes import F32
+from ge.dialects.dtypes import F32, DType
 from ge.dialects.fused.ops import Conv2DOp, FusedOp, PoolOp
 from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
@@ -85,12 +85,26 @@ def describe_conv(op: Conv2DOp) -> Description:
     source = _axis(("g", inputs), ("i", 1)) if groups > 1 else _axis(("i", 1))
     if groups == 1:
         dims = dims[1:]
+    if op.channels_last:
+        dims = _behind(dims, "o")
     x = operand("x", image, [_axis(("b", 1)), source, *_windows(op)])
     w = operand("w", weights, [channel, *(_axis((d, 1)) for d in over)])
     rows = ("g", "o") if groups > 1 else ("o",)
     axes = [_axis(("b", 1)), channel, _axis(("y", 1)), _axis(("x", 1))]
-    acc = Value((*rows, "b", "y", "x"), accumulator(dtype_of(image)))
+    dtype = accumulator(dtype_of(image))
+    if op.channels_last:
+        acc = Value((*rows[:-1], "b", "y", "x", "o"), dtype)
+        return collapse(with_epilogue(op, dims, (x, w), Matrix("acc", "x", "w", over), acc, axes))
+    acc = Value((*rows, "b", "y", "x"), dtype)
     return with_epilogue(op, dims, (x, w), Matrix("acc", "w", "x", over), acc, axes)
+
+
+def _behind(dims: list[Dim], channel: str) -> list[Dim]:
+    """The dimensions with that of the channels behind those of the places."""
+    moved = [d for d in dims if d.name != channel]
+    at = next(i for i, d in enumerate(moved) if d.name == "x") + 1
+    moved.insert(at, next(d for d in dims if d.name == channel))
+    return moved
 
 
 def _depthwise(op: Conv2DOp) -> Description:
@@ -116,6 +130,13 @@ def _depthwise(op: Conv2DOp) -> Description:
     return _window_kernel(op, extents, (x, w), axes, body)
 
 
+def lowest(dtype: DType) -> float:
+    """What no element of a type lies below."""
+    if dtype.is_float:
+        return -inf
+    return 0.0 if dtype.name[0] == "u" else -(2.0 ** (dtype.bits - 1))
+
+
 def describe_pool(op: PoolOp) -> Description:
     """The largest element, or the sum, of each window."""
     image = op.ins[0]
@@ -124,12 +145,13 @@ def describe_pool(op: PoolOp) -> Description:
     extents = {"b": batch, "c": channels, "y": height, "x": width, "ky": ky, "kx": kx}
     largest = op.reduction.data == "max"
     axes = [_axis((d, 1)) for d in ("b", "c", "y", "x")]
-    x = operand("img", image, [*axes[:2], *_windows(op)], -inf if largest else 0.0)
+    least = lowest(dtype_of(image))
+    x = operand("img", image, [*axes[:2], *_windows(op)], least if largest else 0.0)
 
     def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
         dims = ("b", "c", "y", "x")
         if largest:
-            acc = writer.fill(-inf, dims, x.dtype)
+            acc = writer.fill(least, dims, x.dtype)
             return acc, [Step("vmax", acc.name, (acc.name, x.name), over=WINDOW)]
         acc = writer.fill(0.0, dims, F32)
         wide, steps = _tap(writer, x)
@@ -149,6 +171,8 @@ def _window_kernel(
     dims = [
         Dim(d, n, DimKind.WHOLE if d in WINDOW else DimKind.PARALLEL) for d, n in extents.items()
     ]
+    if op.channels_last:
+        dims = _behind(dims, "c")
     writer = VectorWriter({d.name: d.extent for d in dims})
     region = RegionWriter(writer, extents)
     acc, steps = body(writer)

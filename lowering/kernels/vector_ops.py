@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan, pi, sqrt
+from math import inf, nan, sqrt
 from typing import Any
 
 from ge.dialects import dtypes
@@ -215,8 +215,8 @@ def _cast(w: VectorWriter, x: Arg, *, to: dtypes.DType) -> Arg:
 
 
 @vector(unary.NotOp)
-def _not(w: VectorWriter, x: Tile) -> Arg:
-    return w.compare("eq", x, 0.0)
+def _not(w: VectorWriter, x: Arg) -> Arg:
+    return w.compare("eq", x, 0.0) if isinstance(x, Tile) else float(not x)
 
 
 @vector(trigonometry.TanhOp)
@@ -224,39 +224,6 @@ def _tanh(w: VectorWriter, x: Arg) -> Arg:
     """`1 - 2 / (e^2x + 1)`: right at both ends, where e^2x is 0 or infinite."""
     grown = w.add(w.exp(w.mul(x, 2.0)), 1.0)
     return w.add(w.mul(w.reciprocal(grown), -2.0), 1.0)
-
-
-# Three parts of pi: a whole number of up to 13 bits times each of them is exact but for the last.
-_PI = (3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7)
-# Chebyshev fit of (sin(r) / r - 1) / r^2 by r^2 up to pi / 2: |error| <= 3.1e-10.
-_SIN = (-2.413071844e-8, 2.753871112e-6, -1.984111726e-4, 8.333332900e-3, -1.6666666665e-1)
-
-
-def _wave(w: VectorWriter, x: Arg, halves: float) -> Arg:
-    """`sin(x + halves * pi)` for a half of 0 or 0.5: x less whole turns, then a polynomial."""
-    turns = w.mul(x, 1.0 / pi)
-    whole = _rounding("rint")(w, w.sub(turns, halves) if halves else turns)
-    rest = x
-    for part in _PI:
-        rest = w.sub(rest, w.mul(w.add(whole, halves) if halves else whole, part))
-    square = w.mul(rest, rest)
-    assert isinstance(square, Tile)
-    sine = w.add(rest, w.mul(w.mul(rest, square), w.polynomial(square, _SIN)))
-    # sin(r + k pi) is sin(r) for an even k; a cosine's half turn more turns the sign round.
-    half = w.mul(whole, 0.5)
-    odd = w.compare("ne", _rounding("floor")(w, half), half)
-    turned = w.mul(sine, -1.0)
-    return w.select(odd, sine, turned) if halves else w.select(odd, turned, sine)
-
-
-@vector(trigonometry.SinOp)
-def _sin(w: VectorWriter, x: Arg) -> Arg:
-    return _wave(w, x, 0.0)
-
-
-@vector(trigonometry.CosOp)
-def _cos(w: VectorWriter, x: Arg) -> Arg:
-    return _wave(w, x, 0.5)
 
 
 @vector(trigonometry.SinhOp)

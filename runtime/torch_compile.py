@@ -1,0 +1,90 @@
+"""`torch.compile(model, backend="ge")`: graphs of dynamo on the device, forward and backward."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+
+from ge.frontend.torch_arrays import to_array, to_tensor
+from ge.frontend.torch_capture import Captured, capture_functional
+from ge.frontend.torch_graph import program_of_graph, training_decompositions
+from ge.frontend.torch_operators import decompositions
+from ge.lowering.pipelines import Options
+from ge.runtime.driver import checked
+from ge.runtime.engine import OptimizeConfig
+from ge.runtime.torch_model import Specialised
+
+
+def backend(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Mapping[str, Any] | None = None,
+    **_: Any,
+) -> Callable[..., Any]:
+    """The entry point of torch.compile; `options` are those of OptimizeConfig."""
+    config = OptimizeConfig(**(options or {}))
+    made = replace(checked(config.options()), narrow=True)
+    trains = torch.is_grad_enabled() and any(
+        isinstance(v, torch.Tensor) and v.requires_grad for v in inputs
+    )
+
+    def compiler(part: torch.fx.GraphModule, examples: Any) -> Callable[..., Any]:
+        run: Callable[..., Any] = make_boxed_func(Graph(part, made, check=config.check_hazards))
+        return run
+
+    wrapped = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        decompositions=training_decompositions() if trains else decompositions(),
+    )
+    # Other attention of torch has a backward pass that no exporter knows.
+    with sdpa_kernel(SDPBackend.MATH):
+        compiled: Callable[..., Any] = wrapped(graph, inputs)
+    return compiled
+
+
+class Graph:
+    """One graph of flat inputs and outputs: parameters are among its inputs."""
+
+    def __init__(self, graph: torch.fx.GraphModule, options: Options, *, check: bool) -> None:
+        self._options = options
+        self._check = check
+        outs = pytree.tree_leaves(graph.graph.output_node().args[0], is_leaf=lambda v: v is None)
+        self._present = [v is not None for v in outs]
+        self._numbers = [not isinstance(v.meta["val"], torch.Tensor) for v in outs if v is not None]
+        with torch._guards.tracing(None):
+            program = program_of_graph(copy.deepcopy(graph))
+            self._captured: Captured = capture_functional(program)
+        self._known: dict[Any, Specialised] = {}
+
+    def __call__(self, *given: Any) -> list[Any]:
+        """The outputs for tensors, and sizes where the graph takes them."""
+        names = self._captured.inputs
+        tensors = {n: v for n, v in zip(names, given, strict=True) if isinstance(v, torch.Tensor)}
+        sizes = {n: v for n, v in zip(names, given, strict=True) if n not in tensors}
+        key = (
+            tuple((n, v.dtype, tuple(v.shape)) for n, v in tensors.items()),
+            tuple(sizes.items()),
+        )
+        found = self._known.get(key)
+        if found is None:
+            shapes = {n: tuple(v.shape) for n, v in tensors.items()}
+            found = Specialised(self._captured, self._options, shapes, sizes)
+            self._known[key] = found
+        program = found.compiled
+        known = {tensor.name for tensor in program.program.inputs}
+        arrays = {n: to_array(v) for n, v in tensors.items() if n in known}
+        results = program.run(arrays, check_hazards=self._check)
+        outs = [to_tensor(results[n]) for n in self._captured.outputs]
+        pairs = zip(outs, self._numbers, strict=True)
+        values = iter([int(v) if number else v for v, number in pairs])
+        return [next(values) if present else None for present in self._present]

@@ -1,0 +1,135 @@
+"""`torch.compile(backend="ge")`: shapes, graph breaks, changed inputs, and training."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ge.runtime.device import DEVICE
+from tests.torch import nets
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+OPTIONS = {"target": "tiny", "check_hazards": True}
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def _compiled(module: Any, **how: Any) -> Any:
+    return torch.compile(module, backend="ge", options=OPTIONS, **how)
+
+
+@pytest.mark.parametrize("dynamic", [False, True, None])
+def test_shapes_may_be_fixed_or_open(dynamic: bool | None) -> None:
+    module = nets.SimpleTransformer().eval()
+    device = _compiled(module, dynamic=dynamic)
+    for batch in (2, 3, 5):
+        x = torch.randn(batch, 4, 32)
+        launches = DEVICE.launches
+        with torch.no_grad():
+            torch.testing.assert_close(device(x), module(x), rtol=0, atol=1e-5)
+        assert DEVICE.launches == launches + 1
+
+
+def test_branches_on_values_break_the_graph_and_stay_branches() -> None:
+    device = _compiled(nets.Branch())
+    launches = DEVICE.launches
+    for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
+        torch.testing.assert_close(device(x), nets.Branch()(x))
+    assert DEVICE.launches > launches + 3
+
+
+def test_changed_inputs_and_buffers_are_changed() -> None:
+    cache, own = nets.Cache(), nets.Cache()
+    device = _compiled(cache)
+    with torch.no_grad():
+        for row in (1, 4):
+            x, at = torch.randn(1, 4), torch.tensor([row])
+            torch.testing.assert_close(device(x, at), own(x, at))
+    torch.testing.assert_close(cache.rows, own.rows)
+    x = torch.ones(2, 2)
+    launches = DEVICE.launches
+    _compiled(nets.InPlace())(x)
+    assert DEVICE.launches > launches
+    torch.testing.assert_close(x, torch.full((2, 2), 2.0))
+
+
+class Residual(nn.Module):
+    """Two convolutions with batch norms, pooled, and a way around the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(8)
+        self.conv2 = nn.Conv2d(8, 8, 3, padding=1, stride=2, bias=False)
+        self.norm2 = nn.BatchNorm2d(8)
+        self.around = nn.Conv2d(8, 8, 1, stride=2)
+        self.last = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The classes of images."""
+        x = torch.relu(self.norm1(self.conv1(x)))
+        x = nn.functional.max_pool2d(x, 3, 2, 1)
+        x = torch.relu(self.norm2(self.conv2(x)) + self.around(x))
+        return self.last(x.mean((2, 3)))
+
+
+def _mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+
+
+LEARNERS: dict[str, tuple[Any, tuple[int, ...], Any, Any]] = {
+    "mlp": (_mlp, (6, 8), torch.randint(0, 4, (6,)), nn.functional.cross_entropy),
+    "transformer": (
+        nets.SimpleTransformer,
+        (2, 5, 32),
+        torch.randn(2, 5, 32),
+        nn.functional.mse_loss,
+    ),
+    "residual": (Residual, (2, 3, 12, 12), torch.tensor([1, 4]), nn.functional.cross_entropy),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_five_steps_of_training_are_those_of_torch(name: str) -> None:
+    make, shape, wanted, loss = LEARNERS[name]
+    module = make()
+    own = copy.deepcopy(module)
+    device = _compiled(module)
+    rates = [torch.optim.SGD(m.parameters(), lr=0.05, momentum=0.9) for m in (module, own)]
+    launches = DEVICE.launches
+    for _ in range(5):
+        x = torch.randn(*shape)
+        for run, rate in zip((device, own), rates, strict=True):
+            rate.zero_grad()
+            loss(run(x), wanted).backward()
+            rate.step()
+    # One program forward and one back, each step.
+    assert DEVICE.launches == launches + 10
+    for (key, got), want in zip(
+        module.state_dict().items(), own.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-4, msg=key)
+
+
+def test_the_largest_of_a_window_and_its_gradient() -> None:
+    from ge.frontend.torch_pooling import max_pool, max_pool_backward
+
+    for shape, *how in (
+        ((2, 3, 8, 8), (2, 2), (), (0, 0), (1, 1), False),
+        ((1, 2, 7, 9), (3, 3), (2, 2), (1, 1), (1, 1), False),
+        ((1, 2, 8, 9), (3, 2), (2, 1), (1, 0), (1, 2), True),
+    ):
+        x = torch.randn(shape)
+        y, at = torch.ops.aten.max_pool2d_with_indices(x, *how)
+        torch.testing.assert_close(max_pool(x, *how), (y, at))
+        grad = torch.randn_like(y)
+        back = torch.ops.aten.max_pool2d_with_indices_backward(grad, x, *how, at)
+        torch.testing.assert_close(max_pool_backward(grad, x, *how, at), back)

@@ -1,0 +1,34 @@
+"""`.npu()` and `torch.npu`: nothing moves, modules are marked."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ge.runtime.torch_npu import autoload
+
+
+def test_modules_are_marked_in_place_and_tensors_stay() -> None:
+    autoload()
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    want = module(torch.ones(2, 4)).detach()
+    x = torch.ones(2, 4).npu()
+    assert x.device.type == "cpu"
+    moved = module.npu()
+    assert moved is module
+    assert isinstance(moved, nn.Sequential)
+    assert moved.npu() is moved
+    launches = torch.npu.launch_count()
+    torch.testing.assert_close(moved(x), want)
+    assert torch.npu.launch_count() == launches + 1
+    assert 0 < torch.npu.memory_allocated() <= torch.npu.max_memory_allocated()
+
+
+def test_the_device_says_what_it_is() -> None:
+    autoload()
+    torch.npu.synchronize()
+    torch.npu.empty_cache()
+    torch.npu.set_device(0)
+    found = (torch.npu.is_available(), torch.npu.device_count(), torch.npu.current_device())
+    assert found == (True, 1, 0)
+    assert "simulated" in torch.npu.get_device_name()
