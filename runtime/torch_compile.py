@@ -78,7 +78,7 @@ class Graph:
         found = self._known.get(key)
         if found is None:
             shapes = {n: tuple(v.shape) for n, v in tensors.items()}
-            found = Specialised(self._captured, self._options, shapes, sizes)
+            found = Specialised.of(self._captured, self._options, shapes, sizes)
             self._known[key] = found
         program = found.compiled
         known = {tensor.name for tensor in program.program.inputs}

@@ -102,7 +102,9 @@ class Decoder:
     def __init__(self, model: nn.Module, runner: TorchModel) -> None:
         self._config = model.config.get_text_config(decoder=True)
         self._layers = self._config.num_hidden_layers
-        self._runner = TorchModel(_Step(model), runner.options, check=runner.check)
+        self._runner = TorchModel(
+            _Step(model), runner.options, check=runner.check, cache=runner.cache
+        )
 
     @property
     def compiles(self) -> int:
@@ -166,8 +168,8 @@ class Decoder:
 class LanguageModel(TorchModel):
     """A causal language model of transformers: calls that use a cache go to a Decoder."""
 
-    def __init__(self, module: nn.Module, options: Options, *, check: bool = False) -> None:
-        super().__init__(module, options, check=check)
+    def __init__(self, module: nn.Module, options: Options, **how: Any) -> None:
+        super().__init__(module, options, **how)
         self._decoder = Decoder(module, self)
         self._signature = inspect.signature(module.forward)
 
@@ -294,7 +296,7 @@ class _Growing:
             layer.keys, layer.values = keys[:, :, :length], values[:, :, :length]
 
 
-def runner_of(module: nn.Module, options: Options, *, check: bool = False) -> TorchModel:
-    """What runs a module's calls."""
+def runner_of(module: nn.Module, options: Options, **how: Any) -> TorchModel:
+    """What runs a module's calls; `how` is what TorchModel takes."""
     cls = LanguageModel if is_language_model(module) else TorchModel
-    return cls(module, options, check=check)
+    return cls(module, options, **how)

@@ -40,12 +40,13 @@ def move_to_device(module: nn.Module) -> nn.Module:
 
         from ge.runtime.driver import checked
         from ge.runtime.engine import OptimizeConfig
+        from ge.runtime.program_cache import cache_in
         from ge.runtime.torch_decoder import runner_of
 
         plain: Any = object.__new__(type(module))
         object.__setattr__(plain, "__dict__", vars(module))
         options = replace(checked(OptimizeConfig().options()), narrow=True)
-        made = optimized(plain, runner_of(plain, options))
+        made = optimized(plain, runner_of(plain, options, cache=cache_in("")))
         object.__setattr__(module, "__class__", type(made))
     return module
 
