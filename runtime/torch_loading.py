@@ -15,10 +15,10 @@ from ge.frontend.torch_export import write_script
 from ge.frontend.torch_files import load_torch
 from ge.runtime.driver import checked
 from ge.runtime.program_cache import cache_in
-from ge.runtime.torch_decoder import runner_of
 from ge.runtime.torch_model import Specialised, TorchModel
 from ge.runtime.torch_optimized import optimized, twin
 from ge.runtime.torch_program import TorchProgram
+from ge.runtime.torch_runner import runner_of
 
 if TYPE_CHECKING:
     from ge.runtime.engine import OptimizeConfig

@@ -6,6 +6,7 @@ import copy
 from functools import wraps
 from typing import Any
 
+import torch
 from torch import nn
 
 from ge.runtime.torch_model import TorchModel
@@ -23,6 +24,9 @@ def optimized(module: nn.Module, model: Any) -> nn.Module:
 
     @wraps(cls.forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        # A part of a module that is being traced is traced with it.
+        if torch.compiler.is_compiling():
+            return cls.forward(self, *args, **kwargs)
         return model(*args, **kwargs)
 
     body = {"forward": forward, MODEL: model, "__module__": cls.__module__}
@@ -41,7 +45,7 @@ def move_to_device(module: nn.Module) -> nn.Module:
         from ge.runtime.driver import checked
         from ge.runtime.engine import OptimizeConfig
         from ge.runtime.program_cache import cache_in
-        from ge.runtime.torch_decoder import runner_of
+        from ge.runtime.torch_runner import runner_of
 
         plain: Any = object.__new__(type(module))
         object.__setattr__(plain, "__dict__", vars(module))
