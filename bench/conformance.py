@@ -118,9 +118,9 @@ def _compare(case: Case, ai_cpu: list[str]) -> None:
     prepared = GeBackend.prepare(case.model)
     for inputs, wanted in case.data:
         given = prepared.named([array(v) for v in inputs])
-        got = prepared.run(given)
-        uses = prepared.model.ai_cpu(given)
-        ai_cpu.extend(use for use in uses if use not in ai_cpu)
+        got, programs = prepared.follow(given)
+        uses = (use.operator for p in programs if p.report for use in p.report.ai_cpu)
+        ai_cpu.extend(dict.fromkeys(use for use in uses if use not in ai_cpu))
         Runner.assert_similar_outputs([array(v) for v in wanted], got, case.rtol, case.atol)
 
 

@@ -1,6 +1,6 @@
 """Fits the clock's open parameters to the measured kernels; seeded, so that it can be repeated.
 
-`python -m bench.fit [--left-out] [--write]`: searches the parameters of fit.toml
+`python bench/fit.py [--left-out] [--write]`: searches the parameters of fit.toml
 within their ranges, reports the errors, with `--left-out` also of rows and families that the
 search did not see, and with `--write` puts the numbers into the target, configs.toml and fit.json.
 """
@@ -16,8 +16,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.fidelity import CALIBRATION, judged, read_rows, timed
 from bench.kernels import FOLDER, NotEmitted, Prepared, prepare, structures
@@ -64,10 +67,13 @@ def tables() -> dict[str, Any]:
 
 def parameters() -> list[Parameter]:
     """What is searched."""
-    return [
-        Parameter(p["name"], tuple(p["keys"]), *p["range"], p["digits"], p["why"])
-        for p in tables()["searched"]
-    ]
+    found = []
+    for row in tables()["searched"]:
+        low, high = row["range"]
+        found.append(
+            Parameter(row["name"], tuple(row["keys"]), low, high, row["digits"], row["why"])
+        )
+    return found
 
 
 def look_up(key: str) -> Any:

@@ -1,4 +1,4 @@
-"""Rows of measured kernels as programs of our compiler, forced to the structure that was measured."""
+"""Rows of measured kernels as programs of our compiler, built as the measured ones were."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +145,9 @@ def _numbers(row: Row) -> tuple[int, ...]:
 
 
 def _use(row: Row, table: Table, family: str) -> dict[str, Any]:
-    """What the first entry says whose words all stand in the row's config."""
+    """What the first entry says whose words all stand in the row's config or source."""
     for entry in table[family]:
-        if all(word in row["config"] for word in entry["words"]):
+        if all(word in f"{row['config']} {row['source']}" for word in entry["words"]):
             return dict(entry["use"])
     raise NotEmitted(f"no entry of '{family}' matches config '{row['config']}'")
 
@@ -192,12 +193,9 @@ def _product_tiling(
         loads_a = loads_b = max(1, staged[2] // bk)
     share = _named("core", words)
     split = re.search(r"split(\d+)x(\d+)", words)
-    parts = [int(p) for p in split.groups()] if split else use.get("split")
-    if share or parts:
-        assert share or parts
-        whole = share or tuple(
-            -(-(-(-e // p)) // b) * b for e, p, b in zip((m, n), parts, (bm, bn), strict=True)
-        )
+    parts = [int(p) for p in split.groups()] if split else use.get("split", [])
+    cut = [ceil(e / p / b) * b for e, p, b in zip((m, n), parts, (bm, bn), strict=False)]
+    if whole := share or cut:
         inner = f"inner m={block[0]} n={block[1]}"
         block = [min(whole[0], m), min(whole[1], n)]
     counts = {"a": loads_a, "b": loads_b}
@@ -213,15 +211,20 @@ def _product_tiling(
 
 
 def _quantised(row: Row, table: Table) -> Kernel:
-    if "CV serial 1:1" not in row["config"] or row["dtype"] != "int8":
-        raise NotEmitted("cube and vector work that overlaps is due with the scheduling work")
+    """An integer product, then scales and GELU: as long as the vector unit was measured busy."""
+    if row["dtype"] != "int8":
+        raise NotEmitted(f"products of {row['dtype']} are not understood")
     text = (FOLDER / "quantised_matmul.mlir").read_text("utf-8")
     for letter, extent in zip("MNK", _numbers(row), strict=True):
         text = re.sub(rf"(?<=[<x ]){letter}(?=[x>])", str(extent), text)
+    serial = re.search(r"CV serial 1:(\d)", row["config"])
+    if not serial:
+        return Kernel(text, due="its workspaces are not those of the row")
     # One workspace: the next block is handed over once this one is stored.
     tiling = "block m=128 n=256; nest acc k=512 k=128; load a acc_k512; load b acc_k512"
-    order = "chunk 0 m=32; order block mte3 fix"
-    return Kernel(text, f"{tiling}; {order}", machine="one_vector_unit")
+    order = f"chunk 0 m={32 * int(serial[1])}; order block mte3 fix"
+    machine = "one_vector_unit" if serial[1] == "1" else "compiled"
+    return Kernel(text, f"{tiling}; {order}", machine=machine)
 
 
 def _add(row: Row, table: Table) -> Kernel:
@@ -257,7 +260,7 @@ def _copied_tile(row: Row) -> tuple[int, int]:
 def _to_ub(row: Row, table: Table) -> Kernel:
     """The largest of each piece of a row: tiles are loaded as measured, what is stored is small.
 
-    The last columns are left out, so that tiles are strided, and rows added: the bytes are the same.
+    The last columns are left out, so that tiles are strided, and rows added to the same bytes.
     """
     height, width = _numbers(row)
     rows, columns = _copied_tile(row)
@@ -273,13 +276,14 @@ def _to_ub(row: Row, table: Table) -> Kernel:
     hit = "L2 hit" in row["kernel"]
     chunks = table["copy"]["chunks"] if hit else 1
     ways = ("max", *("min",) * (repeats - 1)) if hit else ("max",)
-    tile = rows * (targets.load().vector_units if small else 1)
+    # What the vector unit does needs room beside a large tile: it comes in parts.
+    tile = rows * targets.load().vector_units if small else rows // 2
     block = f"block {'d0=1 ' * (repeats > 1 and not hit)}d1={tile} d2=1"
     return Kernel(
         _pieces(
             (1 if hit else repeats, height // chunks, pieces, columns), width, element, chunks, ways
         ),
-        f"{block}; copies x0_ub={4 if small else 2}",
+        f"{block}; copies x0_ub=4",
     )
 
 
@@ -287,7 +291,7 @@ def _pieces(
     shape: tuple[int, int, int, int], width: int, element: str, chunks: int, ways: Sequence[str]
 ) -> str:
     """A module that reduces the last dimension of each chunk in each of `ways`, all in turn."""
-    repeats, height, _, columns = shape
+    _, height, _, columns = shape
     whole = f"tensor<{height}x{width}x{element}>"
     viewed = f"tensor<{'x'.join(map(str, shape))}x{element}>"
     small = f"tensor<{'x'.join(map(str, shape[:-1]))}x{element}>"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Any
 
 from ge.codegen.manual import isa_page
 from ge.dialects.graph.base import GraphOp
@@ -19,18 +22,20 @@ from ge.lowering.fusions import FUSIONS
 from ge.lowering.pipelines import PASSES, PIPELINES, load_pass
 
 FOLDER = Path(__file__).parent
+BENCH = FOLDER.parent / "bench"
 _TABLE = re.compile(r"\[(.+)\]\s*(?:#\s*(.*))?").fullmatch
 _VALUE = re.compile(r"(\w+) = (\"[^\"]*\"|[^#]*?)\s*(?:#\s*(.*))?").fullmatch
 
 
 def targets_page() -> str:
-    """Every number of every target with its source: the comment beside it in the file."""
+    """How far the clock can be trusted, and every number of every target with its source."""
     parts = [
-        _note("dialects/npu/targets"),
+        _note("dialects/npu/targets and bench/fit.json"),
         "# Targets\n",
         "A number's source is the comment beside it: [D] vendor document or header, [M] measured "
         "and published, [F] fitted to measured kernels, [?] assumed. A target that inherits lists "
         "what it changes.\n",
+        *_accuracy(),
     ]
     for name in sorted(target.names(), key=lambda n: (n != target.DEFAULT, n)):
         machine = target.load(name)
@@ -39,6 +44,62 @@ def targets_page() -> str:
         parts.append(f"## {name}{default}\n\n{machine.description} ({calibrated}).\n")
         parts += _target_lines((target.FOLDER / f"{name}.toml").read_text("utf-8"))
     return "\n".join(parts)
+
+
+def _accuracy() -> Iterator[str]:
+    """What was fitted, what was set by hand, and the errors that are left."""
+    fit = json.loads((BENCH / "fit.json").read_text("utf-8"))
+    table = tomllib.loads((BENCH / "fit.toml").read_text("utf-8"))
+    yield "## What the clock is worth\n"
+    yield _claims(fit)
+    yield "Searched, within what is physically possible (`python bench/fit.py`):\n"
+    yield "| parameter | value | least | most | what it is |\n|---|---|---|---|---|"
+    for row in table["searched"]:
+        low, high = row["range"]
+        value = fit["parameters"][row["name"]]
+        yield f"| `{row['name']}` | {value:g} | {low:g} | {high:g} | {row['why']} |"
+    yield "\nSet by hand, with the measured kernels in view:\n\n| numbers | why |\n|---|---|"
+    for row in table["by_hand"]:
+        yield f"| {', '.join(f'`{key}`' for key in row['keys'])} | {row['why']} |"
+    yield (
+        "\nKeys of `bench.` stand in bench/configs.toml and belong to the measured kernels, not to "
+        "the machine: what a source counts as launch, what its library costs the scalar unit. All "
+        "other numbers are documented or measured one by one, or assumed where marked so.\n"
+    )
+    yield "\n".join(_left_out(fit))
+
+
+def _claims(fit: dict[str, Any]) -> str:
+    fitted, row, family = (fit[k] for k in ("fitted", "each_row_left_out", "each_family_left_out"))
+    return (
+        f"The clock is cycle-approximate. Its parameters are from public documents and open "
+        f"measurements; of {len(fit['rows'])} published measurements of whole kernels on the 910B, "
+        f"which the parameters were fitted to, it is {fitted['median']} % off in the median, "
+        f"{fitted['mean']} % on average and {fitted['largest']} % at most. Rows that the fit did "
+        f"not see are {row['median']} % off in the median ({row['largest']} % at most) when one is "
+        f"left out, {family['median']} % ({family['largest']} %) when all kernels of one kind and "
+        "source are.\n\n"
+        "- `ascend910b1`: that accuracy may be claimed for matrix products, elementwise kernels "
+        "and copies of 50 us and more.\n"
+        "- No accuracy may be claimed for kernels under 50 us: launching and filling decide there, "
+        "and sources differ in what they count.\n"
+        "- Convolutions and attention are timed by the same rules, but not compared with "
+        "measurements yet: the measured kernels are built in another way than those emitted here.\n"
+        "- `ascend910b2`, `b3`, `b4` are the 910B1 with other sizes: single rows were measured on "
+        "the first two, none on the last.\n"
+        "- `ascend910a`: no accuracy may be claimed. No kernel of it has been compared.\n"
+    )
+
+
+def _left_out(fit: dict[str, Any]) -> Iterator[str]:
+    """The errors row by row."""
+    yield "| kernel | error % | left out alone % | left out with its kind % |\n|---|---|---|---|"
+    for name, error in fit["rows"].items():
+        alone, kind = fit["row_left_out"][name], fit["family_left_out"][name]
+        yield f"| {name} | {error:+.1f} | {alone:+.1f} | {kind:+.1f} |"
+    for name, why in fit["not_counted"].items():
+        yield f"| {name} | not compared: {why} | | |"
+    yield ""
 
 
 def _target_lines(text: str) -> Iterator[str]:

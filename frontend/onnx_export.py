@@ -92,7 +92,7 @@ class _Export:
     def _operation(self, op: Any) -> None:
         if isinstance(op, ConstantOp):
             self.names[op.out] = self._initializer(op.array, "c")
-        elif isinstance(op, GraphOp):
+        elif isinstance(op, GraphOp) and not op.BOUNDED:
             self._node(op)
         elif not isinstance(op, ReturnOp):
             raise UnsupportedError(f"only graph operations have an ONNX form, got {op.name}")

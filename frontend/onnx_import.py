@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +15,48 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.graph import OPS
-from ge.dialects.graph.base import GraphOp, shape_of, tensor
+from ge.dialects.graph.base import GraphOp, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
-from ge.frontend import onnx_windows as onnx_windows  # registers its adapters
+from ge.dialects.graph.ops.bounded import BoundedOp
+from ge.frontend import onnx_composed as onnx_composed  # registers its adapters
+from ge.frontend import onnx_quantized as onnx_quantized
+from ge.frontend import onnx_recurrent as onnx_recurrent
+from ge.frontend import onnx_sampling as onnx_sampling
+from ge.frontend import onnx_spectral as onnx_spectral
+from ge.frontend import onnx_windows as onnx_windows
+from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body
 from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_stages import (
+    Bounded,
+    NeedsStage,
+    NeedsValues,
+    Pending,
+    Stage,
+    arguments_behind,
+    counted,
+)
 from ge.frontend.onnx_versions import ADAPTERS
 
 MAX_DEPTH = 16
 """Function bodies may use operators that have function bodies, but not for ever."""
 
 
-DECIDING_MOST = 64
-"""Elements of an input that may decide a shape."""
-
-
-class NeedsValues(UnsupportedError):
-    """A model whose shapes depend on the values of these inputs."""
-
-    def __init__(self, why: UnsupportedError, names: Sequence[str]) -> None:
-        super().__init__(why.message, why.where, why.detail)
-        self.names = sorted(names)
-
-
 def import_onnx(
     model: str | Path | onnx.ModelProto | ir.Model,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
+    stage: Stage | None = None,
 ) -> ModuleOp:
     """The model as a module; `shapes` gives inputs with open dims their shapes.
 
-    Inputs that `values` gives become constants.
+    Inputs that `values` gives become constants. Raises NeedsStage for a model of which a part has
+    to run before the shapes of the rest are known; a `stage` is such a part, or what is behind it.
     """
     loaded, where = load_model(model)
-    return _Import(loaded, where, dict(shapes or {}), dict(values or {})).module()
+    return _Import(loaded, where, dict(shapes or {}), dict(values or {}), stage or Stage()).module()
 
 
 class _Import:
@@ -63,9 +68,17 @@ class _Import:
         where: str,
         shapes: dict[str, Sequence[int]],
         values: dict[str, Any],
+        stage: Stage,
     ) -> None:
         self.model = model
         self.where = where
+        self.stage = stage
+        self.depth = 0
+        """How many graphs the current node is inside of."""
+        self.pending: Pending = {}
+        """The nodes that have to run first."""
+        self.results: dict[str, SSAValue] = {}
+        """What a stage ends with."""
         self.values: dict[ir.Value, Value] = {}
         self.unknown: set[ir.Value] = set()
         self.refused: dict[tuple[str, str, str, int, str], list[str]] = {}
@@ -79,10 +92,15 @@ class _Import:
         graph = self.model.graph
         self._nodes(graph, dict(self.model.opset_imports), 0, "")
         if self.deciding:
-            names = {a: n for a, n in zip(self.block.args, self.inputs, strict=True)}
-            raise NeedsValues(self._unsupported(), [names[a] for a in self.deciding])
+            named = zip(self.block.args, self.inputs, strict=True)
+            raise NeedsValues(self._unsupported(), [n for a, n in named if a in self.deciding])
         if self.refused:
             raise self._unsupported()
+        if self.stage.until:
+            outs, names = list(self.results.values()), list(self.results)
+            return make_module(self.block, outs, self.inputs, names)
+        if self.pending:
+            raise NeedsStage(self.pending, self.where)
         outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
         names = [v.name or f"out{i}" for i, v in enumerate(graph.outputs)]
         return make_module(self.block, outs, self.inputs, names)
@@ -103,7 +121,22 @@ class _Import:
             arg = self.block.insert_arg(tensor(shape, element.ir), len(self.block.args))
             _hint(arg, value.name)
             self.values[value] = arg
-        return [value.name or "" for value in known]
+        return [value.name or "" for value in known] + self._resumed()
+
+    def _resumed(self) -> list[str]:
+        """Take the values that an earlier stage has computed as more inputs, or as constants."""
+        made = {v.name: v for node in self.model.graph for v in node.outputs}
+        names = []
+        for name, known in self.stage.known.items():
+            if not isinstance(known, tuple):
+                self.values[made[name]] = known
+                continue
+            shape, element = known
+            arg = self.block.insert_arg(tensor(shape, element.ir), len(self.block.args))
+            _hint(arg, name)
+            self.values[made[name]] = arg
+            names.append(name)
+        return names
 
     def _value(self, value: ir.Value) -> Value:
         if value not in self.values:
@@ -127,16 +160,33 @@ class _Import:
         for i, node in enumerate(nodes):
             name = node.name or (node.outputs[0].name if node.outputs else "") or f"node{i}"
             self.builder.source = outer or name
+            self.depth = depth
+            if all(v.name in self.stage.known for v in node.outputs if v.name):
+                continue
             if any(v in self.unknown for v in node.inputs if v is not None):
                 self._only_check(node, opsets)
                 continue
             try:
                 self._node(node, opsets, depth, self.builder.source)
+            except Bounded as e:
+                self._pause(node, e)
             except Refused as e:
                 self._refuse(node, opsets, e)
             except (VerifyException, IndexError) as e:
                 where = f"node '{self.builder.source}' ({node.op_type})"
                 raise InputError(f"{where}: {e}", self.where) from None
+
+    def _pause(self, node: ir.Node, bounded: Bounded) -> None:
+        """Nothing behind a node can be typed whose results only the data give a length."""
+        self.unknown.update(node.outputs)
+        names = [v.name or "" for v in node.outputs]
+        *results, count = bounded.results
+        ends = dict(zip(names, bounded.axes, strict=False))
+        self.pending[names[0]] = {name: axis for name, axis in ends.items() if name}
+        if names[0] in self.stage.until:
+            made = dict(zip(names, results, strict=False))
+            self.results |= {name: made[name] for name in self.pending[names[0]]}
+            self.results[counted(names[0])] = count
 
     def _only_check(self, node: ir.Node, opsets: dict[str, int]) -> None:
         """Behind an unsupported node types are not known: only look whether the operator is."""
@@ -150,7 +200,7 @@ class _Import:
     def _refuse(self, node: ir.Node, opsets: dict[str, int], why: Refused) -> None:
         self.unknown.update(node.outputs)
         if why.unknown is not None:
-            self.deciding |= _arguments_behind(why.unknown)
+            self.deciding |= arguments_behind(why.unknown)
         version = opsets.get(node.domain, 0)
         key = (node.op_type, node.domain, why.reason, version, why.nearest)
         self.refused.setdefault(key, []).append(self.builder.source)
@@ -168,9 +218,9 @@ class _Import:
             [bool(v.uses()) or v.is_graph_output() for v in node.outputs],
         )
         try:
-            outs = self._results(view)
-        except Refused:
-            if depth >= MAX_DEPTH or not self._inline(node, view, depth):
+            outs = self._results(view, opsets, depth)
+        except Refused as e:
+            if e.unknown is not None or depth >= MAX_DEPTH or not self._inline(node, view, depth):
                 raise
             return
         for value, out in zip(node.outputs, outs, strict=False):
@@ -178,7 +228,9 @@ class _Import:
             if isinstance(out, SSAValue) and out.name_hint is None:
                 _hint(out, value.name)
 
-    def _results(self, node: Node) -> list[Value]:
+    def _results(self, node: Node, opsets: dict[str, int], depth: int) -> list[Value]:
+        if (control := CONTROL.get(node.op)) is not None:
+            return control(_Bodies(self, opsets, depth + 1, node.name), node)
         adapter = ADAPTERS.get(node.op)
         done = None if adapter is None else adapter(self.builder, node)
         if done is not None:
@@ -187,6 +239,27 @@ class _Import:
         if cls is None:
             raise Refused("")
         return self._operator(cls, node)
+
+    def body(
+        self,
+        graph: Any,
+        inputs: Sequence[Value],
+        opsets: dict[str, int],
+        depth: int,
+        source: str,
+    ) -> list[Value]:
+        """The results of a graph inside a node; raises Refused if one is not supported."""
+        if depth > MAX_DEPTH:
+            raise Refused(f"graphs must be at most {MAX_DEPTH} inside each other")
+        self.values.update(zip(graph.inputs, inputs, strict=True))
+        made = {v for node in graph for v in node.outputs}
+        self.unknown -= made
+        for value in made:
+            self.values.pop(value, None)
+        self._nodes(graph, opsets, depth, source)
+        if any(v in self.unknown for v in graph.outputs):
+            raise Refused("its body has unsupported operators")
+        return [self._value(v) for v in graph.outputs]
 
     def _operator(self, cls: type[GraphOp], node: Node) -> list[Value]:
         """The operator of a node in its newest form: its inputs and attributes by name."""
@@ -206,7 +279,21 @@ class _Import:
         for name in cls.slots():
             if operands[name] is None and name not in cls.optional():
                 raise Refused(f"needs its input '{name}'")
-        return self.builder.emit(cls, *[operands[name] for name in cls.slots()], **attrs)
+        made = self.builder.emit(cls, *[operands[name] for name in cls.slots()], **attrs)
+        return self._cut(cls, node, made, attrs) if issubclass(cls, BoundedOp) else made
+
+    def _cut(
+        self, cls: type[BoundedOp], node: Node, made: list[Value], attrs: dict[str, Any]
+    ) -> list[Value]:
+        """The results of an operator as long as they are, if that is known."""
+        rank = len(self.builder.shape_of(node.needed(0)))
+        full = cls.with_defaults(attrs)
+        unknown = [v for v in made if isinstance(v, SSAValue)]
+        if not unknown:
+            return list(cls.cut([v for v in made if not isinstance(v, SSAValue)], rank, full))
+        if self.depth:
+            raise Refused("its length must be known inside another graph")
+        raise Bounded(unknown, cls.axes(rank, **full))
 
     def _inline(self, node: ir.Node, view: Node, depth: int) -> bool:
         """Import the body by which ONNX defines the operator, where it has one."""
@@ -241,19 +328,17 @@ class _Import:
         return UnsupportedError(message, self.where, "\n".join(lines))
 
 
-def _arguments_behind(value: SSAValue) -> set[SSAValue]:
-    """The arguments that a value is computed from; none if one of them is large."""
-    found: set[SSAValue] = set()
-    seen, rest = {value}, [value]
-    while rest:
-        owner = rest[-1].owner
-        last = rest.pop()
-        if isinstance(owner, Block):
-            found.add(last)
-            continue
-        rest += [v for v in owner.operands if v not in seen]
-        seen |= set(owner.operands)
-    return found if all(prod(shape_of(v)) <= DECIDING_MOST for v in found) else set()
+class _Bodies:
+    """The graphs inside one node."""
+
+    def __init__(self, of: _Import, opsets: dict[str, int], depth: int, source: str) -> None:
+        self.builder = of.builder
+        self._of = of
+        self._place = (opsets, depth, source)
+
+    def body(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
+        """The results of a graph on these inputs."""
+        return self._of.body(graph, inputs, *self._place)
 
 
 def _attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:

@@ -32,13 +32,28 @@ def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model
         raise InputError("must be an ONNX model with outputs, got none", where)
     opset = loaded.opset_imports.get("", loaded.opset_imports.get("ai.onnx"))
     if opset is not None and opset < FIRST_OPSET:
-        raise UnsupportedError(f"opset must be {FIRST_OPSET} or newer, got {opset}", where)
+        loaded = _converted(loaded, opset, where)
     if loaded.functions:
         from onnx_ir.passes.common import InlinePass
 
         loaded = InlinePass()(loaded).model
     _check_names(loaded, where)
     return loaded, where
+
+
+def _converted(model: ir.Model, opset: int, where: str) -> ir.Model:
+    """A model of an old opset in the first one that is read."""
+    from onnx import version_converter
+
+    try:
+        proto = version_converter.convert_version(ir.to_proto(model), FIRST_OPSET)
+    except (RuntimeError, ValueError, IndexError) as e:
+        reason = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+        what = (
+            f"opset must be {FIRST_OPSET} or newer, got {opset}; it cannot be converted: {reason}"
+        )
+        raise UnsupportedError(what, where) from None
+    return _understood(lambda: ir.from_proto(proto), where)
 
 
 def _read(path: Path) -> ir.Model:

@@ -100,9 +100,10 @@ def _range(g: Builder, node: Node) -> list[Value]:
     start, limit, delta = (node.known(i, w) for i, w in enumerate(("start", "limit", "delta")))
     if start is None or limit is None or delta is None:
         raise Refused("needs three inputs")
+    start, limit, delta = (v.reshape(-1)[0] for v in (start, limit, delta))
     count = max(0, int(np.ceil((limit - start) / delta)))
     _check_count(count)
-    return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype).reshape(-1)]
+    return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
 @adapts("EyeLike")
@@ -118,10 +119,10 @@ def _eye_like(g: Builder, node: Node) -> list[Value]:
 @adapts("Dropout")
 def _dropout(g: Builder, node: Node) -> list[Value]:
     training = node.known(2, "training_mode")
-    if training is not None and bool(training):
-        raise Refused("'training_mode' must be false", "inference")
     ratio = node.known(1, "ratio")
     given = node.attrs.get("ratio", 0.5) if ratio is None else float(ratio.reshape(-1)[0])
+    if training is not None and bool(training) and given:
+        raise Refused("'training_mode' must be false, or the ratio 0", "inference")
     x = node.needed(0)
     outs = [g.one(DropoutOp, x, ratio=given)]
     return [*outs, np.ones(g.shape_of(x), bool)] if len(node.used) > 1 else outs
@@ -143,16 +144,6 @@ def _softmax(g: Builder, node: Node) -> list[Value] | None:
         return None
     rows = g.one(ReshapeOp, x, shape=(prod(shape[:axis]), prod(shape[axis:])))
     return [g.one(ReshapeOp, g.one(_ROWS[node.op], rows, axis=-1), shape=shape)]
-
-
-@adapts("BatchNormalization")
-def _batch_norm(g: Builder, node: Node) -> None:
-    if node.attrs.pop("training_mode", 0):
-        raise Refused("'training_mode' must be 0", "inference")
-    if not node.attrs.pop("spatial", 1):
-        raise Refused("'spatial' must be 1")
-    node.only_first_output()
-    node.drop("momentum", "is_test", "consumed_inputs")
 
 
 @adapts("LayerNormalization", "RMSNormalization")
@@ -183,6 +174,14 @@ def _reduce(g: Builder, node: Node) -> list[Value] | None:
     node.attrs["axes"] = axes or tuple(range(len(g.shape_of(node.needed(0)))))
     del node.inputs[1:]
     return None
+
+
+@adapts("PRelu")
+def _prelu(g: Builder, node: Node) -> None:
+    # Old models give a slope a channel, whatever dims are behind the channels.
+    slope, shape = g.shape_of(node.needed(1)), g.shape_of(node.needed(0))
+    if node.version < 9 and len(slope) == 1 and len(shape) > 2 and slope[0] == shape[1]:
+        node.inputs[1] = g.one(ReshapeOp, node.needed(1), shape=(*slope, *(1,) * (len(shape) - 2)))
 
 
 @adapts("Squeeze")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from ge.frontend.onnx_nodes import Builder, Node, Refused
+from ge.dialects.graph.ops.binary import AddOp, GreaterOp, MaxOp, WhereOp
+from ge.dialects.graph.ops.window import Window
+from ge.frontend.onnx_maths import Maths
+from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_versions import adapts
 
 
-def _explicit_pads(size: tuple[int, ...], kernel: tuple[int, ...], node: Node) -> None:
+def explicit_pads(size: tuple[int, ...], kernel: tuple[int, ...], node: Node) -> None:
     """Turn `auto_pad` into `pads`."""
     how = node.attrs.pop("auto_pad", "NOTSET")
     n = len(kernel)
@@ -35,16 +40,59 @@ def _halves(totals: list[int], *, lower: bool) -> tuple[int, ...]:
 @adapts("Conv")
 def _conv(g: Builder, node: Node) -> None:
     kernel = g.shape_of(node.needed(1))[2:]
-    _explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
+    explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
     node.drop("kernel_shape")
 
 
 @adapts("MaxPool", "AveragePool")
-def _pool(g: Builder, node: Node) -> None:
-    node.only_first_output("MaxPool without 'Indices'")
+def _pool(g: Builder, node: Node) -> list[Value] | None:
     kernel = node.attrs.get("kernel_shape", ())
-    _explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
+    explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
+    if any(node.used[1:]):
+        return _pool_with_places(g, node)
     node.drop("storage_order")
+    return None
+
+
+def _pool_with_places(g: Builder, node: Node) -> list[Value]:
+    """The largest of each window and its place in the flattened images, tap by tap"""
+    m, x = Maths(g), node.needed(0)
+    names = ("kernel_shape", "strides", "pads", "dilations")
+    kernel, strides, pads, dilations = (node.attrs.get(name, ()) for name in names)
+    ceil = bool(node.attrs.get("ceil_mode", 0))
+    window = Window.of(kernel, strides, pads, dilations, ceil)
+    shape, size, n = m.shape(x), m.shape(x)[2:], len(window.kernel)
+    out = window.out(size)
+    begins = window.pads[:n]
+    rows = zip(size, out, window.strides, window.extent, begins, strict=True)
+    ends = [max(0, (o - 1) * s + e - d - p) for d, o, s, e, p in rows]
+    kind = g.numpy_type(x).kind
+    least = -np.inf if kind not in "iu" else np.iinfo(g.numpy_type(x)).min
+    wide = m.pad(x, (0, 0, *begins), (0, 0, *ends), least)
+    inner = np.arange(prod(size), dtype=np.int64).reshape(size)
+    if node.attrs.get("storage_order", 0):
+        inner = np.arange(prod(size), dtype=np.int64).reshape(size[::-1]).T
+    places = np.pad(inner, [*zip(begins, ends, strict=True)])
+    best: Value | None = None
+    where: Value | None = None
+    for tap in np.ndindex(*window.kernel):
+        taken = [
+            (t * gap, t * gap + (o - 1) * step + 1, step)
+            for t, gap, o, step in zip(tap, window.dilations, out, window.strides, strict=True)
+        ]
+        here = places[tuple(slice(*cut) for cut in taken)]
+        part = wide
+        for axis, (start, end, step) in enumerate(taken, 2):
+            part = m.slice(part, axis, start, end, step)
+        if best is None or where is None:
+            best, where = part, m.expand(here, *shape[:2], *out)
+        else:
+            where = m(WhereOp, m(GreaterOp, part, best), here, where)
+            best = m(MaxOp, best, part)
+    assert best is not None
+    assert where is not None
+    first = np.arange(prod(shape[:2]), dtype=np.int64).reshape(*shape[:2], *(1,) * n) * prod(size)
+    return [best, m(AddOp, where, first)]
 
 
 @adapts("ConvTranspose")
@@ -92,14 +140,16 @@ def _resize(g: Builder, node: Node) -> None:
         node.inputs.insert(1, None)
         node.attrs["coordinate_transformation_mode"] = "asymmetric"
         node.attrs["nearest_mode"] = "floor"
-    for name, only in (("antialias", 0), ("exclude_outside", 0)):
-        if node.attrs.pop(name, only) != only:
-            raise Refused(f"'{name}' must be {only}")
-    node.drop("extrapolation_value")
     policy = node.attrs.pop("keep_aspect_ratio_policy", "stretch")
     shape = g.shape_of(node.needed(0))
     axes = [a % len(shape) for a in node.attrs.pop("axes", None) or range(len(shape))]
     scales, sizes = node.known(2, "scales"), node.ints(3, "sizes")
+    if node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        roi = node.known(1, "roi")
+        ends = np.zeros(2 * len(axes)) if roi is None else roi.reshape(-1)
+        parts = dict(zip(axes, zip(ends[: len(axes)], ends[len(axes) :], strict=True), strict=True))
+        whole = [parts.get(i, (0.0, 1.0)) for i in range(len(shape))]
+        node.attrs["roi"] = tuple(float(v) for side in zip(*whole, strict=True) for v in side)
     if sizes:
         if policy != "stretch":
             ratios = [s / shape[a] for s, a in zip(sizes, axes, strict=True)]

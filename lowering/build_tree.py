@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ge.dialects.attributes import strings
 from ge.dialects.dtypes import DType
-from ge.dialects.npu.axes import Axes, identity
+from ge.dialects.npu.axes import Axes, dims_of, identity
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import (
     BufferOp,
@@ -77,10 +77,7 @@ class _Builder:
 
     def _build(self) -> None:
         d, tiling = self.description, self.tiling
-        tile = dict(tiling.block)
-        parallel = d.dims_with(DimKind.PARALLEL)
-        steps = [(dim, min(tile.get(dim, n), n)) for dim in parallel for n in (d.extents[dim],)]
-        top = self.loop(self.root, steps, "block", cores=True)
+        top = self.blocks()
         for dim, n in tiling.inner:
             top = self.loop(top, [(dim, n)], f"inner_{dim}")
         self.top = top
@@ -89,6 +86,8 @@ class _Builder:
         main = top
         for dim in d.dims_with(DimKind.SEQUENTIAL):
             main = self.loop(top, [(dim, tiling.sequential)], "sequential")
+            if d.until is not None:
+                main.op.properties["until"] = MapAttr((d.until,))
         for statement in d.body:
             if isinstance(statement, Matrix):
                 self.matrix(statement, main)
@@ -99,6 +98,19 @@ class _Builder:
         for product in d.matrices:
             if product.out in self.results:
                 self.store(product.out, main, tiling.final_stage)
+
+    def blocks(self) -> Scope:
+        """The loop over blocks, which are dealt to the cores."""
+        d, tile = self.description, dict(self.tiling.block)
+        parallel = list(d.dims_with(DimKind.PARALLEL))
+        needed = dims_of((d.until,)) if d.until else ()
+        # Blocks of like cost follow each other, the costliest first: that fills the cores best.
+        parallel.sort(key=lambda dim: dim not in needed)
+        steps = [(dim, min(tile.get(dim, n), n)) for dim in parallel for n in (d.extents[dim],)]
+        top = self.loop(self.root, steps, "block", cores=True)
+        if d.until:
+            top.op.properties["backwards"] = UnitAttr()
+        return top
 
     # Placement
 

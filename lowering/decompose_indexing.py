@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.base import shape_of, type_of
+from ge.dialects.graph.base import GraphOp, shape_of, type_of
 from ge.dialects.graph.ops.binary import (
     AddOp,
     AndOp,
@@ -152,14 +152,14 @@ def _gather_nd(here: Here, op: GatherNDOp) -> SSAValue:
 
 
 _NEUTRAL = {ScatterMode.NONE: 0, ScatterMode.ADD: 0, ScatterMode.MUL: 1}
-_REDUCE = {
+_REDUCE: dict[ScatterMode, type[GraphOp]] = {
     ScatterMode.NONE: ReduceSumOp,
     ScatterMode.ADD: ReduceSumOp,
     ScatterMode.MUL: ReduceProdOp,
     ScatterMode.MAX: ReduceMaxOp,
     ScatterMode.MIN: ReduceMinOp,
 }
-_INTO = {
+_INTO: dict[ScatterMode, type[GraphOp]] = {
     ScatterMode.ADD: AddOp,
     ScatterMode.MUL: MulOp,
     ScatterMode.MAX: MaxOp,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
+from typing import Any
 
 import numpy as np
 from xdsl.context import Context
@@ -17,8 +18,7 @@ from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import Array, constant_of, shape_of
 from ge.dialects.graph.ops.attention import AttentionOp
-from ge.dialects.graph.ops.binary import AddOp, MulOp, WhereOp
-from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
+from ge.dialects.graph.ops.binary import AddOp, MulOp, PowOp, WhereOp
 from ge.dialects.graph.ops.index import GatherNDOp, GatherOp
 from ge.dialects.graph.ops.layout import (
     BlockOrder,
@@ -40,12 +40,15 @@ from ge.dialects.graph.ops.norm import (
     GroupNormalizationOp,
     InstanceNormalizationOp,
     LayerNormalizationOp,
+    LRNOp,
 )
 from ge.dialects.graph.ops.reduce import CumSumOp
-from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
-from ge.dialects.graph.ops.window import Window
+from ge.dialects.graph.ops.resize import Coordinates, ResizeMode, ResizeOp
 from ge.lowering.decompose_attention import attention
+from ge.lowering.decompose_einsum import EINSUM
 from ge.lowering.decompose_indexing import INDEXING
+from ge.lowering.decompose_quantized import QUANTIZED
+from ge.lowering.decompose_windows import WINDOWS
 from ge.lowering.rewriting import Here, Rules, rewrite
 
 Shape = tuple[int, ...]
@@ -136,10 +139,10 @@ def _along(here: Here, x: SSAValue, axis: int, indices: Sequence[int]) -> SSAVal
 
 
 def _pad(here: Here, op: PadOp) -> SSAValue | None:
-    """Pad with what is there -> gather along each axis"""
+    """Pad with what is there -> gather along each axis; with a computed value -> choose it"""
     attrs = op.attrs
     if attrs["mode"] is PadMode.CONSTANT:
-        return None
+        return _pad_computed(here, op)
     value: SSAValue = op.x
     shape, n = shape_of(value), len(shape_of(value))
     for axis, size in enumerate(shape):
@@ -147,6 +150,15 @@ def _pad(here: Here, op: PadOp) -> SSAValue | None:
         line = PadOp.evaluate(np.arange(size), pads=ends, mode=attrs["mode"])
         value = _along(here, value, axis, line.tolist())
     return value
+
+
+def _pad_computed(here: Here, op: PadOp) -> SSAValue | None:
+    if op.value is None or constant_of(op.value) is not None:
+        return None
+    inside = PadOp.evaluate(np.ones(shape_of(op.x), bool), **op.attrs)
+    wide = here.make(PadOp, op.x, pads=op.attrs["pads"])
+    value = here.make(ReshapeOp, op.value, shape=())
+    return here.make(WhereOp, here.constant(np.asarray(inside)), wide, value)
 
 
 def _slice(here: Here, op: SliceOp) -> SSAValue | None:
@@ -183,16 +195,32 @@ def _resize(here: Here, op: ResizeOp) -> SSAValue:
     value: SSAValue = op.x
     old, new = shape_of(op.x), shape_of(op.out)
     for axis in range(len(old)):
-        how = {**op.attrs, "scales": (), "sizes": ()}
+        how = {**op.attrs, "scales": (), "sizes": (), "extrapolation_value": 0.0}
         if scales := op.attrs["scales"]:
             how["scales"] = (scales[axis],)
         else:
             how["sizes"] = (new[axis],)
+        if roi := op.attrs["roi"]:
+            how["roi"] = (roi[axis], roi[len(old) + axis])
         value = _resize_axis(here, value, axis, how)
-    return value
+    return _cropped(here, op, value)
 
 
-def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, object]) -> SSAValue:
+def _cropped(here: Here, op: ResizeOp, value: SSAValue) -> SSAValue:
+    """What is sampled outside of x has a value of its own."""
+    if op.attrs["coordinate_transformation_mode"] is not Coordinates.TF_CROP_AND_RESIZE:
+        return value
+    # Of ones the sampling leaves ones but for what lies outside.
+    how = {**op.attrs, "extrapolation_value": -1.0, "mode": ResizeMode.NEAREST}
+    mask = ResizeOp.evaluate(np.ones(shape_of(op.x), np.float32), **how) >= 0
+    roi, rank = op.attrs["roi"], len(shape_of(op.x))
+    whole = [roi[i] == 0 and roi[rank + i] == 1 for i in range(rank)]
+    line = tuple(slice(0, 1) if all_ else slice(None) for all_ in whole)
+    number = np.asarray(op.attrs["extrapolation_value"], _dtype(op.x).numpy)
+    return here.make(WhereOp, here.constant(np.asarray(mask[line])), value, here.constant(number))
+
+
+def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, Any]) -> SSAValue:
     n = shape_of(x)[axis]
     if how["mode"] is ResizeMode.NEAREST:
         line = ResizeOp.evaluate(np.arange(n, dtype=np.float32), **how).astype(int)
@@ -201,8 +229,11 @@ def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, object]) -> 
             each = tuple(factor if i == axis else 1 for i in range(len(shape_of(x))))
             return _repeat(here, x, (1,) * len(each), each) if factor > 1 else x
         return _along(here, x, axis, line.tolist())
-    rest = {**how, "scales": how["scales"] and (*how["scales"], 1.0)}  # type: ignore[misc]
-    rest["sizes"] = how["sizes"] and (*how["sizes"], n)  # type: ignore[misc]
+    rest = {**how, "scales": how["scales"] and (*how["scales"], 1.0)}
+    rest["sizes"] = how["sizes"] and (*how["sizes"], n)
+    if how["roi"]:
+        low, high = how["roi"]
+        rest["roi"] = (low, 0.0, high, 1.0)
     weights = ResizeOp.evaluate(np.eye(n, dtype=np.float32), **rest)
     if weights.shape == (n, n) and np.array_equal(weights, np.eye(n)):
         return x
@@ -232,22 +263,39 @@ def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
     return _weighted(here, op.x, axis, ones.T if op.attrs["reverse"] else ones)
 
 
-def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue | None:
+def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue:
     """Running sum of integers -> sums over 2, 4, 8 ... elements, each of two shorter ones"""
     attrs = op.attrs
-    if attrs["reverse"] or attrs["exclusive"]:
-        return None
     shape = shape_of(op.x)
-    rank, axis = len(shape), attrs["axis"] % len(shape)
-    value: SSAValue = op.x
+    axis = attrs["axis"] % len(shape)
+    n, none = shape[axis], (0,) * len(shape)
+
+    def ahead(value: SSAValue, by: int) -> SSAValue:
+        """The value moved on along the axis, zeros behind it."""
+        widths = tuple(by if i == axis else 0 for i in range(len(shape)))
+        start, pads = (by, (*none, *widths)) if attrs["reverse"] else (0, (*widths, *none))
+        ends = {"starts": (start,), "ends": (start + n - by,), "axes": (axis,), "steps": (1,)}
+        return here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
+
+    value: SSAValue = ahead(op.x, 1) if attrs["exclusive"] else op.x
     step = 1
-    while step < shape[axis]:
-        ends = {"starts": (0,), "ends": (shape[axis] - step,), "axes": (axis,), "steps": (1,)}
-        pads = tuple(step if i == axis else 0 for i in range(2 * rank))
-        moved = here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
-        value = here.make(AddOp, value, moved)
+    while step < n:
+        value = here.make(AddOp, value, ahead(value, step))
         step *= 2
     return value
+
+
+def _lrn(here: Here, op: LRNOp) -> SSAValue:
+    """Local response -> a product with a band over the channels, then a power"""
+    attrs, shape = op.attrs, shape_of(op.x)
+    dtype, places = _dtype(op.x), np.arange(shape[1])
+    before, size = (attrs["size"] - 1) // 2, attrs["size"]
+    apart = places[None, :] - places[:, None] + before
+    band = ((apart >= 0) & (apart < size)) * (attrs["alpha"] / size)
+    sums = _weighted(here, here.make(MulOp, op.x, op.x), 1, band)
+    base = here.make(AddOp, sums, here.constant(np.asarray(attrs["bias"], dtype.numpy)))
+    power = here.constant(np.asarray(-attrs["beta"], dtype.numpy))
+    return here.make(MulOp, op.x, here.make(PowOp, base, power))
 
 
 def _trilu(here: Here, op: TriluOp) -> SSAValue:
@@ -285,66 +333,11 @@ def _normalised(
     return here.make(ReshapeOp, value, shape=shape)
 
 
-def _conv_transpose(here: Here, op: ConvTransposeOp) -> SSAValue | None:
-    """Transposed convolution -> zeros between the elements, then a convolution, weights turned"""
-    attrs = op.attrs
-    window = Window.of(shape_of(op.w)[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
-    k = len(window.kernel)
-    reach = [extent - 1 for extent in window.extent]
-    extra = attrs["output_padding"] or (0,) * k
-    low = [r - p for r, p in zip(reach, window.pads[:k], strict=True)]
-    ends = zip(reach, window.pads[k:], extra, window.strides, strict=True)
-    high = [r - p + e - step + 1 for r, p, e, step in ends]
-    image = _spread(here, op.x, window.strides)
-    pads = (*low, *high)
-    if min(pads) < 0:
-        image = here.make(PadOp, image, pads=(0, 0, *low, 0, 0, *high))
-        pads = (0,) * len(pads)
-    group = attrs["group"]
-    weights = constant_of(op.w)
-    if weights is None:
-        turned = _computed_turned(here, op.w, group)
-    else:
-        turned = here.constant(_turned(weights, group))
-    how = {"group": group, "dilations": window.dilations, "pads": pads}
-    return here.make(ConvOp, image, turned, op.b, **how)
-
-
-def _spread(here: Here, x: SSAValue, strides: Shape) -> SSAValue:
-    """The image with `strides[i] - 1` zeros behind each element along spatial dim i."""
-    if prod(strides) == 1:
-        return x
-    shape, size = shape_of(x), shape_of(x)[2:]
-    apart = tuple(chain.from_iterable((s, 1) for s in size))
-    behind = tuple(chain.from_iterable((0, step - 1) for step in strides))
-    lone = here.make(ReshapeOp, x, shape=(*shape[:2], *apart))
-    spread = here.make(PadOp, lone, pads=(*(0,) * (len(behind) + 2), 0, 0, *behind))
-    wide = tuple(s * step for s, step in zip(size, strides, strict=True))
-    return here.make(ReshapeOp, spread, shape=(*shape[:2], *wide))
-
-
-def _turned(weights: Array, group: int) -> Array:
-    """Weights C x M/group of a transposed convolution as those, M x C/group, of a plain one."""
-    inputs, outputs, *kernel = weights.shape
-    flipped = np.flip(weights, tuple(range(2, weights.ndim)))
-    apart = flipped.reshape(group, inputs // group, outputs, *kernel)
-    swapped = np.swapaxes(apart, 1, 2).reshape(group * outputs, inputs // group, *kernel)
-    return np.ascontiguousarray(swapped)
-
-
-def _computed_turned(here: Here, weights: SSAValue, group: int) -> SSAValue:
-    """`_turned` of weights that are known at run time only."""
-    inputs, outputs, *kernel = shape_of(weights)
-    axes = tuple(range(2, 2 + len(kernel)))
-    ends = {"starts": (-1,) * len(axes), "ends": (-(2**31),) * len(axes), "axes": axes}
-    flipped = here.make(SliceOp, weights, **ends, steps=(-1,) * len(axes))
-    apart = here.make(ReshapeOp, flipped, shape=(group, inputs // group, outputs, *kernel))
-    swapped = here.make(TransposeOp, apart, perm=(0, 2, 1, *(a + 1 for a in axes)))
-    return here.make(ReshapeOp, swapped, shape=(group * outputs, inputs // group, *kernel))
-
-
 RULES: Rules = {
+    **EINSUM,
     **INDEXING,
+    **WINDOWS,
+    **QUANTIZED,
     TileOp: [_tile],
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
     DepthToSpaceOp: [_depth_to_space],
@@ -353,9 +346,9 @@ RULES: Rules = {
     SliceOp: [_slice],
     ResizeOp: [_resize],
     CumSumOp: [_cum_sum],
+    LRNOp: [_lrn],
     TriluOp: [_trilu],
     GroupNormalizationOp: [_group_norm],
     InstanceNormalizationOp: [_instance_norm],
-    ConvTransposeOp: [_conv_transpose],
     AttentionOp: [attention],
 }

@@ -149,7 +149,14 @@ class _Emitter:
         return skip
 
     def trips(self, op: ForOp, frame: Frame) -> _Trips:
-        counts = [self.out.ceil_div(frame.at[dim][1], step) for dim, step in op.steps.data]
+        sizes = [frame.at[dim][1] for dim, _ in op.steps.data]
+        if op.until is not None:
+            (axis,) = op.until.data
+            places = self.statements
+            behind = self.out.add(places.lowest(axis, frame), places.extent(axis, frame))
+            sizes = [self.out.min(sizes[0], behind), *sizes[1:]]
+        steps = [step for _, step in op.steps.data]
+        counts = [self.out.ceil_div(n, step) for n, step in zip(sizes, steps, strict=True)]
         total = self.out.product(counts)
         if op.cores is None:
             return _Trips(counts, total, total)
@@ -164,10 +171,12 @@ class _Emitter:
             first = out.mul(turn, self.cores)
             index = out.add(first, self.core)
             self.say_share(trips.total, first)
+        if op.backwards is not None:
+            index = out.sub(out.sub(trips.total, 1), index)
         at = dict(outer.at)
         steps = list(zip(op.steps.data, trips.counts, strict=True))
         for place, ((dim, step), count) in reversed(list(enumerate(steps))):
-            if count == 1:
+            if count == 1 and op.until is None:
                 continue
             tile = index if place == 0 else out.mod(index, count)
             index = index if place == 0 else out.div(index, count)

@@ -13,7 +13,7 @@ from ge.dialects.graph.base import ConstantOp, constant_of
 from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.conv import ConvOp
 from ge.dialects.graph.ops.norm import BatchNormalizationOp
-from ge.lowering.anchors import folded_batch_norm
+from ge.lowering.image_anchors import folded_batch_norm
 from ge.lowering.rewriting import drop_unread
 
 FOLDED = "batch_norms_folded"

@@ -110,6 +110,10 @@ class _Lowering:
     def constant(self, op: ConstantOp) -> None:
         """Weights are kept as far as a kernel reads them from device memory."""
         result = op.results[0]
+        if result in self.outputs:
+            # Only an output without elements is a constant: nobody writes it.
+            self.made(result)
+            return
         readers = [use.operation for use in result.uses]
         if any(isinstance(r, FusedOp | HostOp | ViewOp) for r in readers):
             self.tensor(result, "weight", value=op.value)

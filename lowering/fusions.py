@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import Float64Type, FloatAttr
+from xdsl.dialects.builtin import Float64Type, FloatAttr, IntegerAttr, i64
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.attributes import IntsAttr
@@ -23,11 +23,12 @@ from ge.dialects.fused.ops import (
     ViewOp,
     YieldOp,
 )
-from ge.dialects.graph.base import GraphOp, shape_of, tensor, type_of
+from ge.dialects.graph.base import GraphOp, constant_of, shape_of, tensor, type_of
 from ge.dialects.graph.ops import binary, norm
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import place_of
 from ge.lowering.merge_kernels import merge
+from ge.lowering.reach import reach_of
 
 HEAD_MOST = 256
 """The widest head that an attention kernel keeps on the chip."""
@@ -224,26 +225,45 @@ def _build_attention(softmax: FusedOp, product: FusedOp, kind: str) -> FusedOp:
             block.add_op(copy)
             inside.update(zip(op.results, copy.results, strict=True))
     block.add_op(YieldOp(operands=[[inside[last.x]]]))
+    scale = _taken_scale(block)
+    reach = reach_of(block, extras, *shape_of(scores.out)[-2:])
     where = product.parent
     assert where is not None
     keys = _turned(k)
     where.insert_op_before(keys, product)
     sources = [s.data for op in (scores, softmax, product) for s in op.sources]
-    layout = {"layout": product.layout} if product.layout else {}
+    said: dict[str, Attribute] = {"layout": product.layout} if product.layout else {}
+    if reach is not None:
+        said["reach"] = IntegerAttr(reach, i64)
     op = AttentionOp.of(
         kind,
         sources,
         [q, keys.result, product.ins[1], *extras],
         product.out.type,
         block,
-        scale=FloatAttr(1.0, Float64Type()),
-        **layout,
+        scale=FloatAttr(scale, Float64Type()),
+        **said,
     )
     where.insert_op_before(op, product)
     product.out.replace_all_uses_with(op.out)
     for old in (product, softmax, scores):
         Rewriter.erase_op(old)
     return op
+
+
+def _taken_scale(block: Block) -> float:
+    """The number that the region multiplies the scores by first, which leaves it; else 1."""
+    scores = block.args[0]
+    uses = list(scores.uses)
+    user = uses[0].operation if len(uses) == 1 else None
+    if not isinstance(user, binary.MulOp):
+        return 1.0
+    factor = constant_of(user.operands[1 - uses[0].index])
+    if factor is None or factor.size != 1 or shape_of(user.results[0]) != shape_of(scores):
+        return 1.0
+    user.results[0].replace_all_uses_with(scores)
+    Rewriter.erase_op(user)
+    return float(factor.reshape(-1)[0])
 
 
 def _turned(value: SSAValue) -> ViewOp:

@@ -20,6 +20,7 @@ from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.module import main_of
 from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
+from ge.lowering import image_anchors as image_anchors  # registers its rows
 from ge.lowering.anchors import ANCHORS, copy_of, elementwise, host, rowwise
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.vector_ops import VECTOR
@@ -73,7 +74,7 @@ class _Kernels:
             raise InputError(f"'{op.name}' must not stand in a model")
 
     def operator(self, op: GraphOp) -> None:
-        if all(_is_empty(r) for r in op.results):
+        if any(all(map(_is_empty, side)) for side in (op.results, op.operands) if side):
             self.nothing(op)
             return
         if (see := VIEWS.get(type(op))) is not None:
@@ -100,11 +101,16 @@ class _Kernels:
             self.seen[result] = whole(out, shape_of(out))
 
     def nothing(self, op: GraphOp) -> None:
-        """Results without elements are known: no kernel has anything to compute."""
-        for result in op.results:
-            dtype = dtypes.of_ir(type_of(result).element_type)
-            empty = self.constant(np.empty(shape_of(result), dtype.numpy))
-            self.seen[result] = whole(empty, shape_of(empty))
+        """What has no elements is known, and so is what is computed from nothing else."""
+        if all(_is_empty(r) for r in op.results):
+            arrays = [_empty(r) for r in op.results]
+        else:
+            arrays = op.evaluate_all(
+                [None if v is None else _empty(v) for v in op.arguments], op.attrs
+            )
+        for result, array in zip(op.results, arrays, strict=True):
+            known = self.constant(array)
+            self.seen[result] = whole(known, shape_of(known))
 
     def kernel(self, op: GraphOp) -> FusedOp:
         if not isinstance(op, ConcatOp) and any(map(_is_empty, op.operands)):
@@ -204,7 +210,8 @@ class _Kernels:
                 return
             layout = self.seen[value]
             if _is_empty(value):
-                raise UnsupportedError(f"an output must have elements, got {value.type}")
+                values.append(self.constant(_empty(value)))
+                continue
             own = isinstance(layout.base.owner, FusedOp | HostOp) and bases[layout.base] == 1
             if own and layout.is_dense and layout.offset == 0 and _covers(layout):
                 values.append(self.as_value(layout))
@@ -231,6 +238,11 @@ class _Kernels:
             f"{len(self.refused)} operators have no kernel: {', '.join(first)}",
             detail="\n".join(lines),
         )
+
+
+def _empty(value: SSAValue) -> Array:
+    """The array of a value without elements."""
+    return np.empty(shape_of(value), dtypes.of_ir(type_of(value).element_type).numpy)
 
 
 def _is_empty(value: SSAValue) -> bool:

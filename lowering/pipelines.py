@@ -74,6 +74,10 @@ PASSES = {
         "ge.lowering.fuse_kernels:FuseKernelsPass",
         "Apply the fusions in order; the module keeps their hits and the reasons of near misses.",
     ),
+    "split-sums": Pass(
+        "ge.lowering.split_sums:SplitSumsPass",
+        "Sum thin products in slices on all cores, and add the slices in a kernel of its own.",
+    ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
         "Describe kernels, choose their tiles, build their loops; equal ones are built once.",
@@ -176,8 +180,10 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
         return [*fold, *kernels, *([make_pass("fuse-kernels")] if options.fuse else [])]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
+        # A launch costs more than the cores that it would busy.
+        split = [make_pass("split-sums", target=options.target)] if options.native else []
         tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
-        return [tree, *scheduling(options)]
+        return [*split, tree, *scheduling(options)]
     return []
 
 

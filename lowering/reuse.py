@@ -23,17 +23,18 @@ def refetched(kernel: KernelOp, move: MoveOp, home: Scope, cores: int, room: int
     times = 1
     live: Sizes = {}
     for scope in home.path[1:]:
-        assert isinstance(scope.op, ForOp) and scope.parent is not None
+        assert isinstance(scope.op, ForOp)
+        assert scope.parent is not None
         steps = scope.op.steps.data
         outer = scope.parent.sizes
         counts = {dim: -(-outer[dim] // step) for dim, step in steps}
-        for place, (dim, step) in enumerate(steps):
+        for place, dim in enumerate(counts):
             if dim in used or counts[dim] == 1:
                 continue
             faster = prod(counts[d] for d, _ in steps[place + 1 :])
             if scope.op.cores and faster < cores:
                 continue
-            fixed = {d: s for d, s in steps[: place + 1]}
+            fixed = dict(steps[: place + 1])
             sizes = {**outer, **fixed}
             if _touched(kernel, {d: n * live.get(d, 1) for d, n in sizes.items()}) > room:
                 times *= counts[dim]
@@ -45,7 +46,7 @@ def refetched(kernel: KernelOp, move: MoveOp, home: Scope, cores: int, room: int
 def _side_by_side(counts: Mapping[str, int], cores: int) -> Sizes:
     """How many tiles of each dimension the cores work on at once; the last varies fastest."""
     live = {}
-    for dim, count in reversed(counts.items()):
+    for dim, count in reversed([*counts.items()]):
         live[dim] = min(count, cores)
         cores = -(-cores // count)
     return live

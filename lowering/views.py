@@ -107,6 +107,11 @@ def _cast(x: Layout, op: unary.CastOp) -> Sequence[Layout | None]:
     return [replace(x, strides=strides, offset=2 * x.offset, element=dtypes.I32.ir)]
 
 
+@view(unary.BitCastOp)
+def _bit_cast(x: Layout, op: unary.BitCastOp) -> Sequence[Layout | None]:
+    return [replace(x, element=op.attrs["to"].ir)]
+
+
 @view(ops.TransposeOp)
 def _transpose(x: Layout, op: GraphOp) -> Sequence[Layout | None]:
     perm = op.attrs["perm"]

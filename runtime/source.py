@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+    from ge.frontend.onnx_stages import Stage
+
 TORCH = (".pt", ".pt2")
 """What files of PyTorch are called."""
 
@@ -44,6 +46,8 @@ class Source:
     """Shapes of inputs whose dimensions the model leaves open."""
     values: Mapping[str, Any] | None = None
     """Values of inputs that the program is specialised on; they are no inputs of it."""
+    stage: Stage | None = None
+    """The part of the model that is compiled, where the data decide shapes inside it."""
 
     @property
     def is_torch(self) -> bool:
@@ -79,7 +83,7 @@ class Source:
                 f"models must be files or ONNX models, got {type(model).__name__}; modules of "
                 "PyTorch are for GraphEngine, which learns their shapes from a call"
             )
-        return import_onnx(model, self.shapes, self.values)
+        return import_onnx(model, self.shapes, self.values, self.stage)
 
 
 def need_torch(where: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ge.dialects import dtypes
 from ge.lowering.pipelines import Options
 from ge.runtime.compiled import CompiledModel, finish
 from ge.runtime.driver import begin, few_collections
@@ -18,57 +20,112 @@ if TYPE_CHECKING:
 
     import onnx
 
+    from ge.frontend.onnx_stages import Pending, Stage
+
 Array = NDArray[Any]
-Key = tuple[tuple[str, tuple[int, ...], bytes], ...]
+Key = tuple[tuple[str, tuple[int, ...], str, bytes], ...]
+
+
+@dataclass
+class Run:
+    """One run: what is known so far, and the programs that have run."""
+
+    inputs: Mapping[str, Array]
+    found: dict[str, Array] = field(default_factory=dict)
+    """Values whose length only the data gave, as earlier stages computed them."""
+    programs: list[CompiledModel] = field(default_factory=list)
+
+    @property
+    def all(self) -> dict[str, Array]:
+        return {**self.inputs, **self.found}
 
 
 class SpecialisedModel:
     """A model without concrete shapes: each set of them is compiled when it first comes.
 
-    Where a small input decides a shape, its value belongs to the set.
+    Where a small input decides a shape, its value belongs to the set. Where only the data say how
+    long a value is, the model runs up to it, and what comes behind is compiled for what came out.
     """
 
     def __init__(self, model: str | Path | onnx.ModelProto, options: Options) -> None:
         self._model = model
         self._options = options
         self._deciding: tuple[str, ...] = ()
-        self._compiled: dict[Key, CompiledModel] = {}
+        self._compiled: dict[tuple[Key, tuple[str, ...]], CompiledModel] = {}
+        self._pending: dict[Key, Pending] = {}
 
     def run(self, inputs: Mapping[str, Array], *, check_hazards: bool = False) -> dict[str, Array]:
         """The outputs by name; raises GeError."""
-        compiled = self.compiled(inputs)
-        given = {n: a for n, a in inputs.items() if n not in self._deciding}
+        return self.follow(inputs, check_hazards=check_hazards)[0]
+
+    def follow(
+        self, inputs: Mapping[str, Array], *, check_hazards: bool = False
+    ) -> tuple[dict[str, Array], list[CompiledModel]]:
+        """The outputs, and the programs that computed them one after the other."""
+        from ge.frontend.onnx_stages import NeedsStage
+
+        run = Run({name: np.asarray(array) for name, array in inputs.items()})
+        while True:
+            key = self._key(run.all)
+            try:
+                if key in self._pending:
+                    raise NeedsStage(self._pending[key], "")
+                return self._outputs(run, (), check_hazards), run.programs
+            except NeedsStage as e:
+                self._pending[self._key(run.all)] = e.pending
+                self._advance(run, e.pending, check_hazards)
+
+    def _advance(self, run: Run, pending: Pending, check_hazards: bool) -> None:
+        """Run up to the values that are pending, and cut them where their counts say."""
+        from ge.frontend.onnx_stages import counted
+
+        results = self._outputs(run, tuple(pending), check_hazards)
+        for node, ends in pending.items():
+            count = int(results[counted(node)])
+            for name, axis in ends.items():
+                whole = results[name]
+                run.found[name] = whole if axis is None else np.take(whole, range(count), axis)
+
+    def _outputs(self, run: Run, until: tuple[str, ...], check_hazards: bool) -> dict[str, Array]:
+        compiled = self._program(run, until)
+        names = {tensor.name for tensor in compiled.program.inputs}
+        given = {n: a for n, a in run.all.items() if n in names}
+        run.programs.append(compiled)
         return compiled.run(given, check_hazards=check_hazards)
 
-    def compiled(self, inputs: Mapping[str, Array]) -> CompiledModel:
-        """The program for inputs like these."""
-        from ge.frontend.onnx_import import NeedsValues
+    def _program(self, run: Run, until: tuple[str, ...]) -> CompiledModel:
+        from ge.frontend.onnx_stages import NeedsValues
 
         while True:
-            key = self._key(inputs)
+            key = (self._key(run.all), until)
             if key in self._compiled:
                 return self._compiled[key]
             try:
-                self._compiled[key] = self._compile(inputs)
+                self._compiled[key] = self._compile(run, until)
             except NeedsValues as e:
-                more = tuple(n for n in e.names if n in inputs and n not in self._deciding)
+                more = tuple(n for n in e.names if n not in self._deciding)
                 if not more:
                     raise
                 self._deciding += more
 
-    def ai_cpu(self, inputs: Mapping[str, Array]) -> list[str]:
-        """The operators that the AI CPU computes for inputs like these."""
-        report = self.compiled(inputs).report
-        return [] if report is None else [use.operator for use in report.ai_cpu]
-
-    def _key(self, inputs: Mapping[str, Array]) -> Key:
+    def _key(self, arrays: Mapping[str, Array]) -> Key:
         return tuple(
-            (name, array.shape, array.tobytes() if name in self._deciding else b"")
-            for name, array in sorted((n, np.asarray(a)) for n, a in inputs.items())
+            (name, a.shape, a.dtype.str, a.tobytes() if name in self._deciding else b"")
+            for name, a in sorted(arrays.items())
         )
 
-    def _compile(self, inputs: Mapping[str, Array]) -> CompiledModel:
-        values = {n: inputs[n] for n in self._deciding}
-        shapes = {n: np.shape(a) for n, a in inputs.items() if n not in values}
+    def _compile(self, run: Run, until: tuple[str, ...]) -> CompiledModel:
+        values = {n: a for n, a in run.inputs.items() if n in self._deciding}
+        shapes = {n: a.shape for n, a in run.inputs.items() if n not in values}
+        source = Source(self._model, shapes, values, self._stage(run, until))
         with few_collections():
-            return finish(begin(Source(self._model, shapes, values), self._options))
+            return finish(begin(source, self._options))
+
+    def _stage(self, run: Run, until: tuple[str, ...]) -> Stage:
+        from ge.frontend.onnx_stages import Stage
+
+        known = {
+            n: a if n in self._deciding else (a.shape, dtypes.of_numpy(a.dtype))
+            for n, a in run.found.items()
+        }
+        return Stage(until, known)

@@ -9,6 +9,7 @@ from typing import Any
 from ge.dialects.npu.places import Unit
 from ge.dialects.npu.program import Program
 from ge.dialects.npu.target import Target
+from ge.timing.cost import HBM, Tally
 from ge.timing.engine import Clock, Meetings, Visit
 from ge.timing.steps import QUEUES, queues
 
@@ -22,7 +23,18 @@ class KernelTime:
     start: int
     end: int
     unit_busy: dict[str, int]
-    hbm_bytes: int
+    tallies: tuple[int, ...]
+    """By `Tally`, summed over the cores."""
+
+    @property
+    def hbm_bytes(self) -> int:
+        """What it asks of device memory."""
+        return self.tallies[Tally.HBM_READ] + self.tallies[Tally.HBM_WRITE]
+
+    @property
+    def l2_bytes(self) -> int:
+        """What its cores exchange with the second-level cache."""
+        return self.tallies[Tally.L2]
 
     @property
     def cycles(self) -> int:
@@ -41,8 +53,8 @@ class Stats:
     unit_busy: dict[str, int] | None = None
     """Busy cycles of each unit, summed over the cores."""
     kernels: tuple[KernelTime, ...] = ()
-    hbm_read: int = 0
-    hbm_write: int = 0
+    tallies: tuple[int, ...] = (0,) * len(Tally)
+    """By `Tally`, summed over the cores; what lies outside kernels is in it, too."""
     launches: int | None = None
     hazards: int | None = None
 
@@ -50,6 +62,43 @@ class Stats:
     def us(self) -> float | None:
         """Microseconds on the target."""
         return None if self.cycles is None else self.cycles / self.target.clock_mhz
+
+    @property
+    def hbm_read(self) -> int:
+        """Bytes that device memory has delivered."""
+        return self.tallies[Tally.HBM_READ]
+
+    @property
+    def hbm_write(self) -> int:
+        """Bytes that device memory has to take."""
+        return self.tallies[Tally.HBM_WRITE]
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes that the cores exchange with the second-level cache."""
+        return self.tallies[Tally.L2]
+
+    def bounds(self, kernel: KernelTime | None = None) -> dict[str, float]:
+        """Cycles that a kernel, or the program, takes at least: by unit that computes, by memory.
+
+        What a kernel writes may reach device memory while later ones run.
+        """
+        tallies = kernel.tallies if kernel else self.tallies
+        read, written = tallies[Tally.HBM_READ], tallies[Tally.HBM_WRITE]
+        limit = self.target.limits[HBM]
+        sustained = (read + written) / self.target.bytes_per_cycle(HBM) - limit.credit_cycles
+        peak = self.target.per_cycle(limit.peak_bytes_per_second or limit.bytes_per_second)
+        return {
+            str(Unit.M): tallies[Tally.MATRIX] / self.program.cores,
+            str(Unit.V): tallies[Tally.VECTOR] / self.program.cores,
+            HBM: max(sustained, (read if kernel else read + written) / peak),
+        }
+
+    def roofline(self, kernel: KernelTime | None = None) -> tuple[str, float]:
+        """What bounds a kernel, or all, and the cycles it takes at least."""
+        bounds = self.bounds(kernel)
+        name = max(bounds, key=bounds.__getitem__)
+        return name, bounds[name]
 
     @property
     def outside_kernels(self) -> int:
@@ -87,6 +136,9 @@ class Stats:
                     "cycles": kernel.cycles,
                     "start": kernel.start,
                     "unit_busy": kernel.unit_busy,
+                    "hbm_bytes": kernel.hbm_bytes,
+                    "l2_bytes": kernel.l2_bytes,
+                    "roofline": self._roofline_json(kernel),
                 }
                 for kernel in self.kernels
             ],
@@ -97,7 +149,13 @@ class Stats:
             "memory": _memory(self.program),
             "launches": self.launches,
             "hazards": self.hazards,
+            "l2_bytes": self.l2_bytes if timed else None,
+            "roofline": self._roofline_json() if timed else None,
         }
+
+    def _roofline_json(self, kernel: KernelTime | None = None) -> dict[str, Any]:
+        bound, cycles = self.roofline(kernel)
+        return {"bound": bound, "cycles": round(cycles)}
 
 
 def _memory(program: Program) -> dict[str, int]:
@@ -127,8 +185,7 @@ def timed(
         cycles=max(clock.end for clock in clocks),
         unit_busy=by_unit(target, [clock.busy for clock in clocks]),
         kernels=tuple(_kernels(program, target, clocks)),
-        hbm_read=sum(v.hbm_read for v in visits),
-        hbm_write=sum(v.hbm_write for v in visits),
+        tallies=_summed(visits),
         launches=meetings.launches,
         hazards=hazards,
     )
@@ -162,5 +219,9 @@ def _together(program: Program, target: Target, kernel: int, visits: Sequence[Vi
         start=min(v.start for v in working) if working else min(v.entered for v in visits),
         end=max(v.end for v in working or visits),
         unit_busy=busy,
-        hbm_bytes=sum(v.hbm_read + v.hbm_write for v in visits),
+        tallies=_summed(visits),
     )
+
+
+def _summed(visits: Sequence[Visit]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*(v.tallies for v in visits), strict=True)))

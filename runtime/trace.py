@@ -15,17 +15,34 @@ Event = dict[str, Any]
 
 def events(code: Code, stats: Stats, spans: Sequence[Sequence[Span]]) -> Iterator[Event]:
     """All events; times are microseconds of the target."""
-    kernels = len(spans)
-    yield _named("process_name", kernels, 0, "kernels")
-    for kernel in stats.kernels:
-        args = {"source_ops": list(kernel.source_ops), "unit_busy": kernel.unit_busy}
-        yield _slice(stats, kernel.name, kernels, 0, kernel.start, kernel.end, args)
+    yield from _kernels(stats, len(spans))
     for core, own in enumerate(spans):
         yield _named("process_name", core, 0, f"core {core}")
         for queue in sorted({span.queue for span in own}):
             yield _named("thread_name", core, queue, str(QUEUES[queue]))
         for span in own:
             yield _instruction(code, stats, core, span)
+
+
+def _kernels(stats: Stats, process: int) -> Iterator[Event]:
+    """Kernels that overlap lie on different tracks: viewers want slices of one track nested."""
+    yield _named("process_name", process, 0, "kernels")
+    ends: list[int] = []
+    for kernel in stats.kernels:
+        track = next((i for i, end in enumerate(ends) if end <= kernel.start), len(ends))
+        if track == len(ends):
+            ends.append(0)
+            yield _named("thread_name", process, track, "kernels")
+        ends[track] = kernel.end
+        bound, least = stats.roofline(kernel)
+        args = {
+            "source_ops": list(kernel.source_ops),
+            "unit_busy": kernel.unit_busy,
+            "hbm_bytes": kernel.hbm_bytes,
+            "l2_bytes": kernel.l2_bytes,
+            "roofline": f"{bound} {round(least)}",
+        }
+        yield _slice(stats, kernel.name, process, track, kernel.start, kernel.end, args)
 
 
 def document(code: Code, stats: Stats, spans: Sequence[Sequence[Span]]) -> Event:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from enum import IntEnum
 from math import ceil
 from typing import NamedTuple
 
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.npu.instr import Inst, Instr, Work
 from ge.dialects.npu.operands import AtKind, Value
-from ge.dialects.npu.places import Space
+from ge.dialects.npu.places import Space, Unit
 from ge.dialects.npu.target import Rate, Target
 
 HBM = "hbm"
@@ -16,6 +18,22 @@ HBM = "hbm"
 
 ROUNDING = 1e-6
 """Keeps 348.0000000001 cycles from counting as 349."""
+
+
+class Tally(IntEnum):
+    """What is counted of a kernel beside the busy cycles of its units."""
+
+    HBM_READ = 0
+    HBM_WRITE = 1
+    L2 = 2
+    """Bytes that cores and cache exchange."""
+    MATRIX = 3
+    """Cycles of the matrix unit without what starting costs."""
+    VECTOR = 4
+    """The same of the vector unit."""
+
+
+_WORKING: dict[Unit | str, Tally] = {Unit.M: Tally.MATRIX, Unit.V: Tally.VECTOR}
 
 
 class Charge(NamedTuple):
@@ -34,8 +52,8 @@ class Cost(NamedTuple):
     idle: int
     latency: int
     charges: tuple[Charge, ...]
-    hbm_read: int
-    hbm_write: int
+    tallies: tuple[tuple[Tally, int], ...]
+    """What it adds to a kernel's figures, as far as that is not 0."""
 
 
 class CostModel:
@@ -74,21 +92,32 @@ class CostModel:
             )
         work = _work(row, named)
         miss = work.hbm / work.bytes if work.bytes else 0.0
-        stored = work.hbm if _writes_gm(row) else work.stored
         return Cost(
             busy=_up(max(self._busy(rate, work, miss), self._at_peak(rate, work, sharers))),
             idle=rate.idle,
             latency=_up(_mix(rate.latency, rate.latency_miss, miss)),
             charges=tuple(self._charges(rate, work, sharers)),
-            hbm_read=work.hbm - stored,
-            hbm_write=stored,
+            tallies=tuple((k, n) for k, n in self._tallies(row, rate, work) if n),
         )
+
+    def _tallies(self, row: Instr, rate: Rate, work: Work) -> Iterator[tuple[Tally, int]]:
+        stored = work.hbm if _writes_gm(row) else work.stored
+        yield Tally.HBM_READ, work.hbm - stored
+        yield Tally.HBM_WRITE, stored
+        if any(name != HBM for name in rate.limits):
+            yield Tally.L2, work.bytes
+        if row.unit in _WORKING:
+            yield _WORKING[row.unit], _up(self._items(rate, work))
 
     def _busy(self, rate: Rate, work: Work, miss: float) -> float:
         units = self._target.vector_units if rate.per_vector_unit else 1
         rows = rate.issue + work.rows * _mix(rate.row, rate.row_miss, miss)
         moved = work.bytes / (rate.bytes_per_cycle * units) if rate.bytes_per_cycle else 0.0
-        return rate.start + max(rows, moved, -(-work.items // units) * rate.item)
+        return rate.start + max(rows, moved, self._items(rate, work))
+
+    def _items(self, rate: Rate, work: Work) -> float:
+        units = self._target.vector_units if rate.per_vector_unit else 1
+        return -(-work.items // units) * rate.item
 
     def _at_peak(self, rate: Rate, work: Work, sharers: int) -> float:
         """Cycles that a resource needs for a core's share even in a burst."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ge.dialects.npu.target import Target
-from ge.timing.cost import Cost, CostModel
+from ge.timing.cost import Cost, CostModel, Tally
 from ge.timing.listener import Flag, Listener
 from ge.timing.steps import QUEUES, SCALAR, Registers, Step
 
@@ -25,7 +26,7 @@ class Span(NamedTuple):
 class Visit:
     """One pass of a core through a kernel."""
 
-    __slots__ = ("busy", "end", "entered", "hbm_read", "hbm_write", "kernel", "sources", "start")
+    __slots__ = ("busy", "end", "entered", "kernel", "sources", "start", "tallies")
 
     def __init__(self, kernel: int, sources: tuple[str, ...], entered: int) -> None:
         self.kernel = kernel
@@ -37,24 +38,22 @@ class Visit:
         self.end = entered
         """When its last result is visible."""
         self.busy = [0] * len(QUEUES)
-        self.hbm_read = 0
-        self.hbm_write = 0
+        self.tallies = [0] * len(Tally)
 
     def take(self, other: Visit) -> None:
         """Have the figures of `other`."""
         self.start, self.end, self.busy = other.start, other.end, other.busy
-        self.hbm_read, self.hbm_write = other.hbm_read, other.hbm_write
+        self.tallies = other.tallies
 
     def clear(self) -> None:
         """Have no figures."""
         self.start, self.end, self.busy = -1, -1, [0] * len(QUEUES)
-        self.hbm_read = self.hbm_write = 0
+        self.tallies = [0] * len(Tally)
 
     def add(self, other: Visit) -> None:
         """Have the figures of `other`, too."""
-        self.busy = [a + b for a, b in zip(self.busy, other.busy, strict=True)]
-        self.hbm_read += other.hbm_read
-        self.hbm_write += other.hbm_write
+        self.busy = added(self.busy, other.busy)
+        self.tallies = added(self.tallies, other.tallies)
         self.end = max(self.end, other.end)
         if other.start >= 0:
             self.start = min(self.start, other.start) if self.start >= 0 else other.start
@@ -66,8 +65,7 @@ class Effect(NamedTuple):
     cycles: int
     instructions: int
     busy: tuple[int, ...]
-    hbm_read: int
-    hbm_write: int
+    tallies: tuple[int, ...]
     start: int
     """NEVER if it starts nothing."""
     end: int
@@ -75,6 +73,11 @@ class Effect(NamedTuple):
 
 
 NEVER = 1 << 80
+
+
+def added(some: Sequence[int], more: Sequence[int]) -> list[int]:
+    """Figures of two pieces of code together."""
+    return [a + b for a, b in zip(some, more, strict=True)]
 
 
 class Meetings:
@@ -183,7 +186,7 @@ class Clock(Listener):
 
     def work(self, step: Step, ticket: tuple[int, Cost, Visit]) -> None:
         dispatch, cost, visit = ticket
-        busy, idle, latency, charges, _, _ = cost
+        busy, idle, latency, charges, _ = cost
         queue = step.queue
         start = self.free[queue]
         if dispatch > start:
@@ -260,7 +263,7 @@ class Clock(Listener):
         # as done; the credit is what the cache still holds.
         self.end = max(self.now, *self.levels)
         for visit in (self.outside, *self.visits):
-            self.busy = [a + b for a, b in zip(self.busy, visit.busy, strict=True)]
+            self.busy = added(self.busy, visit.busy)
         self.busy[SCALAR] += self.core.count * self._issue
 
     # Pieces of code whose effect is known.
@@ -281,8 +284,7 @@ class Clock(Listener):
             cycles=self.scalar_time() - then,
             instructions=self.core.count - count,
             busy=tuple(visit.busy),
-            hbm_read=visit.hbm_read,
-            hbm_write=visit.hbm_write,
+            tallies=tuple(visit.tallies),
             start=visit.start - then if visit.start >= 0 else NEVER,
             end=visit.end - then if visit.end >= 0 else -NEVER,
         )
@@ -292,9 +294,8 @@ class Clock(Listener):
     def apply(self, effect: Effect) -> None:
         """Do what a piece of code does, but for the state it leaves behind."""
         visit, now = self.visit, self.scalar_time()
-        visit.busy = [a + b for a, b in zip(visit.busy, effect.busy, strict=True)]
-        visit.hbm_read += effect.hbm_read
-        visit.hbm_write += effect.hbm_write
+        visit.busy = added(visit.busy, effect.busy)
+        visit.tallies = added(visit.tallies, effect.tallies)
         if effect.start != NEVER and not 0 <= visit.start <= now + effect.start:
             visit.start = now + effect.start
         if effect.end + now > visit.end:
@@ -338,12 +339,11 @@ class Clock(Listener):
         return end
 
     def _note(self, visit: Visit, cost: Cost, step: Step, start: int, end: int) -> None:
-        _, _, latency, _, read, write = cost
+        _, _, latency, _, tallies = cost
         queue = step.queue
         visit.busy[queue] += end - start
-        if read or write:
-            visit.hbm_read += read
-            visit.hbm_write += write
+        for tally, n in tallies:
+            visit.tallies[tally] += n
         if visit.start < 0 or start < visit.start:
             visit.start = start
         if end + latency > visit.end:

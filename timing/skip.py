@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ge.timing.courses import MOST, Course, Planner, Repeated
 from ge.timing.engine import NEVER, Clock, Effect
@@ -193,12 +193,15 @@ def repeated(effects: Sequence[Effect], times: int) -> Effect:
     return Effect(
         cycles=cycles * times,
         instructions=sum(e.instructions for e in effects) * times,
-        busy=tuple(sum(each) * times for each in zip(*(e.busy for e in effects), strict=True)),
-        hbm_read=sum(e.hbm_read for e in effects) * times,
-        hbm_write=sum(e.hbm_write for e in effects) * times,
+        busy=_total((e.busy for e in effects), times),
+        tallies=_total((e.tallies for e in effects), times),
         start=start if start < NEVER // 2 else NEVER,
         end=end + cycles * (times - 1) if end > -NEVER // 2 else -NEVER,
     )
+
+
+def _total(figures: Iterable[tuple[int, ...]], times: int) -> tuple[int, ...]:
+    return tuple(sum(each) * times for each in zip(*figures, strict=True))
 
 
 def agreeing(signatures: Sequence[int], trip: int, period: int) -> int:

@@ -220,12 +220,14 @@ class AttentionOp(FusedOp):
     """
     Softmax of `q . k^T * scale`, row by row, times `v`.
 
-    The region works on the scaled scores; what it yields goes through the softmax.
+    The region works on the scaled scores; what it yields goes through the softmax. With `reach`,
+    query i has no weight for keys behind i plus that.
     """
 
     name = "fused.attention"
     ANCHOR_INS: ClassVar = 3
     scale = prop_def(FloatAttr[Float64Type])
+    reach = opt_prop_def(IntegerAttr[I64])
 
     def computed(self) -> Attribute:
         element, shape = _tensor(self.ins[0])

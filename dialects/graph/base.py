@@ -145,6 +145,8 @@ class GraphOp(IRDLOperation, ABC):
     None for an input that we never have."""
     HOST: ClassVar[bool] = False
     """Whether only the AI CPU computes it: nothing in it is regular."""
+    BOUNDED: ClassVar[bool] = False
+    """Whether its results are as long as the data say, up to what their types hold."""
     MOVES: ClassVar[bool] = False
     """Whether it only moves elements, of whatever type."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ge.dialects.diagnostics import InputError, did_you_mean
+from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.places import SPACES, Space
 
 FOLDER = Path(__file__).parent / "targets"
@@ -172,6 +173,33 @@ _KINDS: dict[str, type] = {"bool": bool, "tuple[str, ...]": tuple, "int": int, "
 _RATE = {f.name: _KINDS.get(str(f.type), float) for f in fields(Rate)}
 _LIMIT = {f.name: _KINDS.get(str(f.type), float) for f in fields(Limit)}
 
+_WORDS: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    dict: "a table",
+    tuple: "a list of strings",
+}
+BLOCK = 32
+"""Bytes that every memory is a multiple of."""
+_BOUNDS: dict[str, tuple[float, float, str]] = {
+    "cores": (1, 4096, ""),
+    "clock_mhz": (1, 100_000, " MHz"),
+    "vector_units": (1, 64, ""),
+    "queue_depth": (1, 65_536, ""),
+    **dict.fromkeys(SPACES, (BLOCK, 1 << 30, " bytes")),
+    "gm": (BLOCK, 1 << 48, " bytes"),
+    "l2": (BLOCK, 1 << 40, " bytes"),
+    "launch_us": (0, 1e6, " microseconds"),
+    "host_dispatch_us": (0, 1e6, " microseconds"),
+    "bytes_per_second": (1e9, 1e16, " bytes a second"),
+    "peak_bytes_per_second": (1e9, 1e16, " bytes a second"),
+    "bytes_per_cycle": (0, 1e6, " bytes"),
+}
+"""What a number can be at all; a wrong unit is nearly always outside."""
+_USUAL = (0, 1e7, " cycles")
+
 
 def _needed(row: type[Rate | Limit]) -> list[str]:
     return [f.name for f in fields(row) if f.default is MISSING]
@@ -180,58 +208,54 @@ def _needed(row: type[Rate | Limit]) -> list[str]:
 def _table(
     where: str, table: Any, known: Mapping[str, type], needed: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """The values of one TOML table: names known, none missing, types right, none negative.
+    """The values of one TOML table: names known, none missing, types right, sizes possible.
 
     All that are known are needed if nothing else is said.
     """
     if not isinstance(table, dict):
-        raise InputError("must be a table", where)
+        raise InputError(f"must be a table, got {table!r}", where)
     for key in table:
         if key not in known:
             raise InputError(f"unknown key '{key}'{did_you_mean(key, known)}", where)
     if missing := [k for k in (known if needed is None else needed) if k not in table]:
         raise InputError(f"key '{missing[0]}' is missing", where)
-    return {key: _value(f"{where}.{key}", value, known[key]) for key, value in table.items()}
+    return {key: _value(where, key, value, known[key]) for key, value in table.items()}
 
 
-def _value(where: str, value: Any, kind: type) -> Any:
-    if kind is tuple and isinstance(value, list):
+def _value(where: str, key: str, value: Any, kind: type) -> Any:
+    where = f"{where}.{key}"
+    if kind is tuple and isinstance(value, list) and all(isinstance(v, str) for v in value):
         return tuple(value)
-    if kind in (float, int) and isinstance(value, int | float) and not isinstance(value, bool):
-        if value < 0 or (kind is int and value != int(value)):
-            raise InputError(
-                f"must be a{' whole' if kind is int else ''} number of 0 or more, got {value}",
-                where,
-            )
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in (float, int) and number and (kind is float or value == value // 1):
+        low, high, unit = _BOUNDS.get(key, _USUAL)
+        if not low <= value <= high:
+            raise InputError(f"must be {low:g} to {high:g}{unit}, got {value}", where)
         return kind(value)
     if kind in (str, bool, dict) and isinstance(value, kind):
         return value
-    raise InputError(f"must be of type {kind.__name__}, got {value!r}", where)
+    raise InputError(f"must be {_WORDS[kind]}, got {value!r}", where)
 
 
 def _build(tables: dict[str, Any], origin: str) -> Target:
     top = _table(origin, tables, _TOP)
     chip = _table(f"{origin}: chip", top["chip"], _CHIP)
     memory = _table(f"{origin}: memory", top["memory"], _MEMORY)
-    for key in ("cores", "clock_mhz", "vector_units", "queue_depth"):
-        if not chip[key]:
-            raise InputError(f"must be at least 1, got {chip[key]}", f"{origin}: chip.{key}")
     for key, size in memory.items():
-        if not size or size % 32:
+        if size % BLOCK:
             raise InputError(
-                f"must be a positive multiple of 32 bytes, got {size}", f"{origin}: memory.{key}"
+                f"must be a multiple of {BLOCK} bytes, got {size}", f"{origin}: memory.{key}"
             )
-    limits = {
-        key: Limit(**_table(f"{origin}: limit.{key}", table, _LIMIT, _needed(Limit)))
-        for key, table in top["limit"].items()
-    }
     rates = {
         key: Rate(**_table(f"{origin}: rate.{key}", table, _RATE, _needed(Rate)))
         for key, table in top["rate"].items()
     }
-    for key, rate in rates.items():
-        if unknown := set(rate.limits) - set(limits):
-            raise InputError(f"unknown limit '{min(unknown)}'", f"{origin}: rate.{key}.limits")
+    _check_names(top["limit"], rates, origin)
+    limits = {
+        key: Limit(**_table(f"{origin}: limit.{key}", table, _LIMIT, _needed(Limit)))
+        for key, table in top["limit"].items()
+    }
+    _check_peaks(limits, origin)
     bytes_of = {space: memory[word] for word, space in SPACES.items()}
     bytes_of[Space.UB] *= chip["vector_units"]
     return Target(
@@ -246,3 +270,33 @@ def _build(tables: dict[str, Any], origin: str) -> Target:
         **_table(f"{origin}: host", top["host"], _HOST),
         **_table(f"{origin}: sync", top["sync"], _SYNC),
     )
+
+
+def _check_names(limits: Mapping[str, Any], rates: Mapping[str, Rate], origin: str) -> None:
+    """Rates are those of instructions, limits those of rates."""
+    known = {row.rate for row in INSTRS.values() if row.rate}
+    if missing := sorted(known - rates.keys()):
+        raise InputError(f"key '{missing[0]}' is missing", f"{origin}: rate")
+    for key, rate in rates.items():
+        if key.partition(".")[0] not in known:
+            raise InputError(f"unknown key '{key}'{did_you_mean(key, known)}", f"{origin}: rate")
+        for name in rate.limits:
+            if name not in limits:
+                raise InputError(
+                    f"unknown limit '{name}'{did_you_mean(name, limits)}",
+                    f"{origin}: rate.{key}.limits",
+                )
+    used = {name for rate in rates.values() for name in rate.limits}
+    for key in limits:
+        if key not in used:
+            raise InputError(f"unknown key '{key}'{did_you_mean(key, used)}", f"{origin}: limit")
+
+
+def _check_peaks(limits: Mapping[str, Limit], origin: str) -> None:
+    for key, limit in limits.items():
+        if 0 < limit.peak_bytes_per_second < limit.bytes_per_second:
+            raise InputError(
+                f"must be at most the peak of {limit.peak_bytes_per_second:g}, "
+                f"got {limit.bytes_per_second:g}",
+                f"{origin}: limit.{key}.bytes_per_second",
+            )

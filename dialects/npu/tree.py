@@ -231,14 +231,17 @@ class ForOp(TreeOp):
     """
     A loop over tiles of some dimensions, the last varying fastest.
 
-    With `cores` its iterations are dealt to the cores in turn. `orders = ["fix mte2"]` lets the
-    first work of MTE2 in an iteration wait for the last of FIX in the one before.
+    With `cores` its iterations are dealt to the cores in turn, `backwards` from the last one on.
+    With `until`, a map of one axis, it ends with the tile that holds the highest place of that
+    axis. `orders = ["fix mte2"]` lets the first work of MTE2 wait for the last of FIX before it.
     """
 
     name = "npu.for"
     label = prop_def(StringAttr)
     steps = prop_def(PairsAttr)
     cores = opt_prop_def(UnitAttr)
+    backwards = opt_prop_def(UnitAttr)
+    until = opt_prop_def(MapAttr)
     orders = opt_prop_def(ArrayAttr[StringAttr])
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
@@ -387,13 +390,7 @@ class WaitOp(FlagOp):
 
 
 TREE_OPS: tuple[type[IRDLOperation], ...] = (
-    KernelOp,
-    ForOp,
-    BufferOp,
-    MoveOp,
-    MatrixOp,
-    VectorOp,
-    SetOp,
-    WaitOp,
+    *(KernelOp, ForOp, BufferOp, MoveOp),
+    *(MatrixOp, VectorOp, SetOp, WaitOp),
 )
 TREE_ATTRS: tuple[type[Any], ...] = (MapAttr, PairsAttr, BufferType, HbmType)

@@ -114,6 +114,7 @@ def describe_attention(op: AttentionOp) -> Description:
             final=(Vector(last.done()),),
             values=tuple(values.items()),
             carried=("m", "l", "o"),
+            until=None if op.reach is None else Axis((("q", 1),), op.reach.value.data),
         )
     )
 

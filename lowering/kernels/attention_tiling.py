@@ -21,7 +21,7 @@ FLAGS = 6
 """Entries of a queue that order a statement's pieces, besides its instructions."""
 HAND_OVER = 1500
 """Cycles from one unit to the next and back where they cannot overlap."""
-BLOCK_CYCLES = 2500
+BLOCK_CYCLES = 4500
 """What a block of queries costs beside its tiles of keys: first loads, skew and last store."""
 
 
@@ -85,21 +85,32 @@ class _Costs:
         """The vector unit's tiles, those that others fill or empty in so many copies."""
         wide, bytes_ = self.d.extents["e"], self.d.operands[0].dtype.bytes
         masks = [o for o in self.d.operands if "kv" in o.dims and self.queries in o.dims]
-        temporary = 2 * kv * 4 + wide * 4 + sum(kv * 4 for o in masks if o.dtype.bytes != 4)
+        temporary = 2 * kv * 4 + wide * 4 + sum(kv * 4 for o in masks if o.dtype.bits == 16)
         handed = kv * (4 + bytes_) + sum(kv * o.dtype.bytes for o in masks)
-        return q * wide * 4 + ceil(q / parts) * (temporary + copies * handed)
+        kept = q * wide * (4 + bytes_)
+        return kept + ceil(q / parts) * (temporary + copies * handed)
 
     def cycles(self, q: int, kv: int, parts: int) -> float:
         """Of the busiest core: its blocks, each with all tiles of keys."""
-        blocks = self.heads * ceil(self.d.extents[self.queries] / q)
-        waves = ceil(blocks / self.target.cores)
-        tiles = ceil(self.d.extents["kv"] / kv)
-        return waves * (tiles * self.tile(q, kv, parts) + BLOCK_CYCLES)
+        blocks, tiles = self.busiest(q, kv)
+        return tiles * self.tile(q, kv, parts) + blocks * BLOCK_CYCLES
+
+    def busiest(self, q: int, kv: int) -> tuple[int, int]:
+        """Blocks of the core that has most to do, and the tiles of keys in all of them."""
+        rows, keys, cores = self.d.extents[self.queries], self.d.extents["kv"], self.target.cores
+        cut = ceil(rows / q)
+        waves = ceil(self.heads * cut / cores)
+        if self.d.until is None:
+            return waves, waves * ceil(keys / kv)
+        reach = self.d.until.offset
+        ends = [min(rows, q * i + q) for i in reversed(range(cut))]
+        each = [ceil(min(keys, end + reach) / kv) for end in ends for _ in range(self.heads)]
+        return waves, max(sum(each[core::cores]) for core in range(min(cores, len(each))))
 
     def tile(self, q: int, kv: int, parts: int) -> float:
         """One tile of keys: the busiest unit, or one after the other if a queue is too short."""
         body = [s for s in self.d.body if isinstance(s, Vector)]
-        sizes = {**self.d.extents, self.queries: q, "kv": kv}
+        sizes = {self.queries: q, "kv": kv, "e": self.d.extents["e"]}
         vector = VectorCost(self.d, self.target).cycles(body, sizes)
         out = q * (kv + self.d.extents["e"]) * 4
         drained = out / self.target.rate("l0c_ub", "").bytes_per_cycle + 70 * parts
@@ -108,7 +119,22 @@ class _Costs:
         crowded = self.vector_bytes(q, kv, parts, 2) > self.target.bytes_of[Space.UB]
         if crowded or entries > self.target.queue_depth:
             return vector + drained + cube + HAND_OVER
-        return max(vector, drained, cube)
+        return max(vector, drained, cube, self.loads(kv), self.cuts(q, kv))
+
+    def loads(self, kv: int) -> float:
+        """Keys and values on their way to `l1`, row by row."""
+        rate, bytes_ = self.target.rate("gm_l1", ""), self.d.operands[0].dtype.bytes
+        widths = (self.d.extents["d"], self.d.extents["e"])
+        return sum(kv * max(rate.row, w * bytes_ / rate.bytes_per_cycle) for w in widths)
+
+    def cuts(self, q: int, kv: int) -> float:
+        """Both products' operands on their way to the matrix unit."""
+        left, right = (self.target.rate(name, "") for name in ("l1_l0a", "l1_l0b"))
+        depth, wide = self.d.extents["d"], self.d.extents["e"]
+        bytes_ = self.d.operands[0].dtype.bytes
+        moved = q * (depth + kv) / left.bytes_per_cycle
+        moved += kv * (depth + wide) / right.bytes_per_cycle
+        return moved * bytes_ + 2 * (left.start + right.start)
 
     def product(self, m: int, n: int, k: int) -> float:
         """The matrix unit's cycles for a product, padded to its cube."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from ge.dialects.dtypes import F32
+from ge.dialects.dtypes import F32, DType
 from ge.dialects.fused.ops import Conv2DOp, FusedOp, PoolOp
 from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
@@ -116,6 +116,13 @@ def _depthwise(op: Conv2DOp) -> Description:
     return _window_kernel(op, extents, (x, w), axes, body)
 
 
+def lowest(dtype: DType) -> float:
+    """What no element of a type lies below."""
+    if dtype.is_float:
+        return -inf
+    return 0.0 if dtype.name[0] == "u" else -(2.0 ** (dtype.bits - 1))
+
+
 def describe_pool(op: PoolOp) -> Description:
     """The largest element, or the sum, of each window."""
     image = op.ins[0]
@@ -124,12 +131,13 @@ def describe_pool(op: PoolOp) -> Description:
     extents = {"b": batch, "c": channels, "y": height, "x": width, "ky": ky, "kx": kx}
     largest = op.reduction.data == "max"
     axes = [_axis((d, 1)) for d in ("b", "c", "y", "x")]
-    x = operand("img", image, [*axes[:2], *_windows(op)], -inf if largest else 0.0)
+    least = lowest(dtype_of(image))
+    x = operand("img", image, [*axes[:2], *_windows(op)], least if largest else 0.0)
 
     def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
         dims = ("b", "c", "y", "x")
         if largest:
-            acc = writer.fill(-inf, dims, x.dtype)
+            acc = writer.fill(least, dims, x.dtype)
             return acc, [Step("vmax", acc.name, (acc.name, x.name), over=WINDOW)]
         acc = writer.fill(0.0, dims, F32)
         wide, steps = _tap(writer, x)

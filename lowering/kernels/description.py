@@ -13,7 +13,7 @@ from math import prod
 from typing import NamedTuple
 
 from ge.dialects.dtypes import DType
-from ge.dialects.npu.axes import Axes, dims_of
+from ge.dialects.npu.axes import Axes, Axis, dims_of
 
 
 class DimKind(Enum):
@@ -136,6 +136,8 @@ class Description:
     """Every tile by name: matrix results, carried values and what the vector steps make."""
     carried: tuple[str, ...] = ()
     """Values that live across the iterations of the sequential dimension."""
+    until: Axis | None = None
+    """The highest place of the sequential dimension that the current tiles need; all if unsaid."""
 
     @cached_property
     def extents(self) -> dict[str, int]:

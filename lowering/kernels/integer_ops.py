@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
+from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import binary, bitwise
 from ge.dialects.graph.ops.bitwise import Direction
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
@@ -112,7 +115,7 @@ def _both(w: VectorWriter, instr: str, a: Arg, b: Arg) -> Tile:
     return w.tiles(instr, w.tile(a, dtype), w.tile(b, dtype))
 
 
-INTEGER = {
+INTEGER: dict[type[GraphOp], Callable[..., Arg]] = {
     binary.ModOp: modulo,
     bitwise.BitShiftOp: _shifted,
     bitwise.BitwiseAndOp: lambda w, a, b: _both(w, "vand", a, b),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,15 @@ class Tiling:
     def with_pin(self, operand: str, loop: str) -> Tiling:
         """The same, but a load that must not leave a loop."""
         return replace(self, pinned=self.pinned | {(operand, loop)})
+
+
+def filled(extents: Mapping[str, int], dims: tuple[str, ...], most: int) -> Pairs:
+    """Extents whose product is at most `most`, innermost dimensions first."""
+    tile = {}
+    for dim in reversed(dims):
+        tile[dim] = max(1, min(extents[dim], most))
+        most //= tile[dim]
+    return tuple((d, tile[d]) for d in dims)
 
 
 def parse_tiling(text: str) -> Tiling:

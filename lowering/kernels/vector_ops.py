@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan, pi, sqrt
+from math import inf, nan, sqrt
 from typing import Any
 
 from ge.dialects import dtypes
@@ -12,9 +12,10 @@ from ge.dialects.graph.ops import activation as act
 from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
 from ge.lowering.kernels.integer_ops import INTEGER, divided, power
+from ge.lowering.kernels.trigonometric_ops import TRIGONOMETRIC
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
-VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER}
+VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER, **TRIGONOMETRIC}
 """Elementwise operators: writer, operands and attributes to the result."""
 
 
@@ -225,39 +226,6 @@ def _tanh(w: VectorWriter, x: Arg) -> Arg:
     return w.add(w.mul(w.reciprocal(grown), -2.0), 1.0)
 
 
-# Three parts of pi: a whole number of up to 13 bits times each of them is exact but for the last.
-_PI = (3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7)
-# Chebyshev fit of (sin(r) / r - 1) / r^2 by r^2 up to pi / 2: |error| <= 3.1e-10.
-_SIN = (-2.413071844e-8, 2.753871112e-6, -1.984111726e-4, 8.333332900e-3, -1.6666666665e-1)
-
-
-def _wave(w: VectorWriter, x: Arg, halves: float) -> Arg:
-    """`sin(x + halves * pi)` for a half of 0 or 0.5: x less whole turns, then a polynomial."""
-    turns = w.mul(x, 1.0 / pi)
-    whole = _rounding("rint")(w, w.sub(turns, halves) if halves else turns)
-    rest = x
-    for part in _PI:
-        rest = w.sub(rest, w.mul(w.add(whole, halves) if halves else whole, part))
-    square = w.mul(rest, rest)
-    assert isinstance(square, Tile)
-    sine = w.add(rest, w.mul(w.mul(rest, square), w.polynomial(square, _SIN)))
-    # sin(r + k pi) is sin(r) for an even k; a cosine's half turn more turns the sign round.
-    half = w.mul(whole, 0.5)
-    odd = w.compare("ne", _rounding("floor")(w, half), half)
-    turned = w.mul(sine, -1.0)
-    return w.select(odd, sine, turned) if halves else w.select(odd, turned, sine)
-
-
-@vector(trigonometry.SinOp)
-def _sin(w: VectorWriter, x: Arg) -> Arg:
-    return _wave(w, x, 0.0)
-
-
-@vector(trigonometry.CosOp)
-def _cos(w: VectorWriter, x: Arg) -> Arg:
-    return _wave(w, x, 0.5)
-
-
 @vector(trigonometry.SinhOp)
 def _sinh(w: VectorWriter, x: Arg) -> Arg:
     return w.mul(w.sub(w.exp(x), w.exp(w.mul(x, -1.0))), 0.5)
@@ -366,9 +334,16 @@ def _softsign(w: VectorWriter, x: Arg) -> Arg:
     return w.div(x, w.add(w.unary("vabs", x), 1.0))
 
 
+MISH_MOST = 20.0
+"""From here on the factor is 1."""
+
+
 @vector(act.MishOp)
 def _mish(w: VectorWriter, x: Arg) -> Arg:
-    return w.mul(x, _tanh(w, _softplus(w, x)))
+    """`tanh(ln(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2)` with `e` = e^x"""
+    grown = w.exp(w.minimum(x, MISH_MOST))
+    square = w.mul(grown, w.add(grown, 2.0))
+    return w.mul(x, w.div(square, w.add(square, 2.0)))
 
 
 @vector(act.SwishOp)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from math import frexp
-from typing import NamedTuple
+from math import frexp, inf
+from typing import TYPE_CHECKING, NamedTuple
 
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.dtypes import B8, F16, F32, I32, DType
+from ge.dialects.lazy import lazy
 from ge.dialects.npu.geometry import REPEAT_BYTES
+from ge.lowering.accesses import FOLDS
 from ge.lowering.kernels.description import Step, Value
 from ge.lowering.kernels.join_products import join_products
 
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy("numpy")
+
+WIDE = 32
+"""Elements side by side from which on whole rows are quicker than single elements far apart."""
 EXACT_MOST = 1 << 53
 """Whole numbers up to this are numbers of an instruction; larger ones must be tensors."""
 
@@ -113,15 +122,32 @@ class VectorWriter:
     def reduce(self, instr: str, a: Tile, over: Sequence[str]) -> Tile:
         """Reduce the dimensions `over`, the last one first; none of them gives the tile itself.
 
-        Long rows get a tile to fold them into: halves are added faster than a row is summed.
+        Long rows get a tile to fold them into: halves are added faster than a row is summed. What
+        lies row by row is taken in row by row: elements far apart would cost a block each.
         """
         for dim in reversed(self.sorted(over)):
-            if dim in a.dims:
+            if dim not in a.dims:
+                continue
+            inner = a.dims[-1]
+            if dim != inner and self.extents[inner] >= WIDE and a.dtype.bits <= 32:
+                a = self.across(instr, a, dim)
+            else:
                 rest = tuple(d for d in a.dims if d != dim)
                 long = self.extents[dim] >= 2 * REPEAT_BYTES // a.dtype.bytes
                 folded = (self.new(a.dims, a.dtype),) if long else ()
                 a = self.step(instr, self.new(rest, a.dtype), a, *folded)
         return a
+
+    def across(self, instr: str, a: Tile, dim: str) -> Tile:
+        """Reduce a dimension that is not the innermost one, a place at a time."""
+        low, high = -inf, inf
+        if not a.dtype.is_float:
+            info = np.iinfo(a.dtype.numpy)
+            low, high = float(info.min), float(info.max)
+        first = {"vrsum": 0.0, "vrprod": 1.0, "vrmax": low, "vrmin": high}[instr]
+        out = self.fill(first, [d for d in a.dims if d != dim], a.dtype)
+        self.steps.append(Step(FOLDS[instr], out.name, (out.name, a.name), over=(dim,)))
+        return out
 
     def compare(self, how: str, a: Arg, b: Arg) -> Tile:
         a, b = self.wide(a), self.wide(b)

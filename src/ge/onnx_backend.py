@@ -11,6 +11,7 @@ from onnx.backend.base import Backend, BackendRep
 
 from ge.dialects.npu.target import DEFAULT
 from ge.lowering.pipelines import Options
+from ge.runtime.compiled import CompiledModel
 from ge.runtime.specialise import SpecialisedModel
 
 
@@ -25,9 +26,12 @@ class GeRep(BackendRep):
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs in order, of inputs in order or by name; raises GeError."""
-        by_name = self.named(inputs)
-        outputs = self.model.run(by_name, check_hazards=True)
-        return tuple(outputs[name] for name in self.outputs)
+        return self.follow(inputs)[0]
+
+    def follow(self, inputs: Any) -> tuple[tuple[Any, ...], list[CompiledModel]]:
+        """The outputs in order, and the programs that computed them."""
+        outputs, programs = self.model.follow(self.named(inputs), check_hazards=True)
+        return tuple(outputs[name] for name in self.outputs), programs
 
     def named(self, inputs: Any) -> dict[str, Any]:
         """The inputs by name."""

@@ -24,8 +24,13 @@ TOP = (
     "memory",
     "launches",
     "hazards",
+    "l2_bytes",
+    "roofline",
 )
-KERNEL = ("name", "source_ops", "cycles", "start", "unit_busy")
+KERNEL = (
+    *("name", "source_ops", "cycles", "start", "unit_busy"),
+    *("hbm_bytes", "l2_bytes", "roofline"),
+)
 MEMORY = (
     "weights_bytes",
     "arena_bytes",

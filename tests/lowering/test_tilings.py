@@ -50,6 +50,8 @@ def _run(tiling: str | None) -> np.ndarray:
         "nest acc k=3 k=7",
         "block m=4; inner m=2; stage 1",
         "block n=16; chunk 0 m=3; copies a_l1=1; pin x0 block",
+        "block m=4 n=16; order block mte3 fix",
+        "block m=4; nest acc k=8; order acc_k8 mte1 mte2; order block v mte2",
     ],
 )
 def test_a_tiling_changes_no_numbers(tiling: str) -> None:
@@ -70,6 +72,9 @@ def test_a_tiling_changes_no_numbers(tiling: str) -> None:
         ("pin x0 inner", "must name a loop of the kernel (block), got 'inner'"),
         ("copies c_l1=2", "got 'c_l1'"),
         ("sequential 0", "'sequential 0' must be like 'sequential 128'"),
+        ("order block fix", "'order block fix' must be like 'order block fix mte2'"),
+        ("order block fix gpu", "'order block fix gpu' must be like 'order block fix mte2'"),
+        ("order inner fix mte2", "must name a loop of the kernel (block), got 'inner'"),
         ("stage 7", "'stage 7' must be like 'stage 1'"),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -72,19 +73,27 @@ def test_statistics_have_the_documented_fields() -> None:
     found = json.loads(json.dumps(stats.to_json()))
     assert list(found) == [
         *("target", "cores", "clock_mhz", "cycles", "us", "instructions", "units", "kernels"),
-        *("hbm", "memory", "launches", "hazards"),
+        *("hbm", "memory", "launches", "hazards", "l2_bytes", "roofline"),
     ]
     assert found["hbm"] == {"read_bytes": 2048, "write_bytes": 2048}
     assert found["memory"]["peak_bytes"] == 3072
     assert (found["launches"], found["hazards"]) == (1, 0)
     first, second = found["kernels"]
-    assert list(first) == ["name", "source_ops", "cycles", "start", "unit_busy"]
+    assert list(first)[:5] == ["name", "source_ops", "cycles", "start", "unit_busy"]
+    assert (first["hbm_bytes"], first["l2_bytes"]) == (2048, 2048)
+    # Each core adds two repeats of 256 bytes, of two cycles each; the memory needs one cycle.
+    assert first["roofline"] == {"bound": "v", "cycles": 4}
     assert (first["name"], first["source_ops"]) == ("Add", ["/double"])
     assert second["start"] > first["start"] + first["cycles"]
     # Two cores load 512 bytes each in both passes: 20 cycles are the least a load takes.
     assert first["unit_busy"]["mte2v"] == 2 * 20
     assert found["units"]["mte2v"]["busy_cycles"] == 4 * 20
-    assert "/double" in report(stats)
+    text = report(stats)
+    assert "/double" in text
+    assert "l2: 4,096 B" in text
+    titles = next(line for line in text.splitlines() if line.startswith("kernel"))
+    for title in ("cycles", "share", "bound by", "mte2v", "hbm bytes", "l2 bytes", "roofline"):
+        assert title in titles
 
 
 def test_shared_code_belongs_to_the_kernel_that_calls_it() -> None:
@@ -120,6 +129,11 @@ def test_a_trace_has_units_and_kernels() -> None:
     loads = [e for e in trace["traceEvents"] if e["name"] == "ld.ub"]
     assert len(loads) == 4
     assert loads[0]["args"]["source_ops"] == ["/double"]
+    tracks: dict[tuple[int, int], float] = {}
+    for event in sorted((e for e in trace["traceEvents"] if e["ph"] == "X"), key=itemgetter("ts")):
+        track = event["pid"], event["tid"]
+        assert event["ts"] >= tracks.get(track, 0) - 1e-9, "slices of a track must not overlap"
+        tracks[track] = event["ts"] + event["dur"]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
+from math import ceil
+
 import pytest
 
 from ge.dialects.diagnostics import CheckFailed, UnsupportedError
 from ge.dialects.npu import target as targets
-from ge.runtime.simulator import simulate
+from ge.runtime.simulator import Simulator, simulate
 from ge.runtime.stats import Stats
 from ge.timing.engine import Span
 from tests.machine_programs import machine_program
 
-START = 10_700
-"""Cycles of `launch_us` on tiny: where the clock stands before the first instruction."""
+TINY = targets.load("tiny")
+START = round(TINY.launch_us * TINY.clock_mhz)
+"""Where the clock stands before the first instruction."""
+LATENCY = TINY.rates["gm_ub"].latency_miss or 0
 LOAD = "ld.ub ub[x1+{at:#x}], gm[x2], size=[{rows},256], strides=[256,1], f32"
 ADD = (
     "vadd ub[x1+{at:#x}], ub[x1+{at:#x}], ub[x1+{at:#x}], size=[1024], ds=[1], sa=[1], sb=[1], f32"
@@ -35,12 +39,12 @@ def spans(body: str, target: str = "tiny") -> dict[str, list[Span]]:
 
 
 def test_one_load_costs_the_formula() -> None:
-    # rows * row = 8 * 5.27 is less than bytes / rate = 8192 / 126; issue is less than both.
+    # Rows cost nothing here, and issue is less than bytes / rate = 8192 / 126.
     stats = timed("la x2, arena\n ld.ub ub[0], gm[x2], size=[8,256], strides=[256,1], f32")
-    busy, latency = -(-8192 // 126), 534
+    busy = -(-8192 // 126)
     assert stats.unit_busy is not None
     assert stats.unit_busy["mte2v"] == busy
-    assert stats.cycles == START + 2 + 2 + busy + latency
+    assert stats.cycles == START + 2 + 2 + busy + LATENCY
 
 
 def test_a_hit_is_sooner_than_a_miss() -> None:
@@ -48,16 +52,19 @@ def test_a_hit_is_sooner_than_a_miss() -> None:
     hit, miss = timed(load.format(0)), timed(load.format(256))
     assert hit.cycles is not None
     assert miss.cycles is not None
-    # 128 rows: 20 + 128 * 3.48, latency 60; 20 + 128 * 5.27, latency 534.
-    assert hit.cycles == START + 4 + 466 + 60
-    assert miss.cycles == START + 4 + 695 + 534
+    rate = TINY.rates["gm_l1"]
+    assert rate.row_miss is not None
+    assert rate.latency_miss is not None
+    assert hit.cycles == START + 4 + ceil(20 + 128 * rate.row) + rate.latency
+    assert miss.cycles == START + 4 + ceil(20 + 128 * rate.row_miss) + rate.latency_miss
     assert (hit.hbm_read, miss.hbm_read) == (0, 8192)
 
 
 def test_one_matrix_product_costs_the_formula() -> None:
     stats = timed("mmad l0c[0], l0a[0], l0b[0], m=32, n=17, k=40, init=1, f16")
-    cubes, start, idle, latency = 2 * 2 * 3, 8, 52, 20
-    assert stats.cycles == START + 2 + start + cubes + idle + latency
+    rate = TINY.rates["mmad"]
+    cubes = 2 * 2 * 3
+    assert stats.cycles == START + 2 + rate.start + cubes + rate.idle + rate.latency
 
 
 def test_one_vector_instruction_costs_the_formula() -> None:
@@ -66,7 +73,8 @@ def test_one_vector_instruction_costs_the_formula() -> None:
     assert timed(one).cycles == START + 2 + repeats * 2 + idle + latency
     # Two vector units take half the repeats each.
     wide = timed(one, "ascend910b1")
-    assert wide.cycles == round(10.7 * 1850) + 2 + repeats // 2 * 2 + idle + latency
+    start = round(wide.target.launch_us * 1850)
+    assert wide.cycles == start + 2 + repeats // 2 * 2 + idle + latency
 
 
 def test_back_to_back_work_does_not_find_the_unit_idle() -> None:
@@ -101,8 +109,8 @@ def test_a_second_buffer_hides_the_loads() -> None:
     assert one is not None
     assert two is not None
     assert four is not None
-    # A load and its latency are 567 cycles, two additions 76, the flags 24.
-    assert one - START > 32 * (33 + 534 + 76)
+    # A load is 33 cycles and its latency, two additions 76, the flags 24.
+    assert one - START > 32 * (33 + LATENCY + 76)
     assert two - START < 0.6 * (one - START)
     assert four < two
 
@@ -112,8 +120,8 @@ def test_a_wait_may_come_before_its_set() -> None:
         "wait_flag mte2v, v, 0\n vfill ub[0], 0.0, size=[64], ds=[1], f32\n la x2, arena\n"
         "ld.ub ub[0x400], gm[x2], size=[64], strides=[1], f32\n set_flag mte2v, v, 0"
     )
-    # Load: issue 20, latency 534, then the flag's 12 cycles.
-    assert early["vfill"][0].start == early["ld.ub"][0].start + 20 + 534 + 12
+    # Load: issue 20, its latency, then the flag's 12 cycles.
+    assert early["vfill"][0].start == early["ld.ub"][0].start + 20 + LATENCY + 12
 
 
 def test_a_deadlock_names_both_ends() -> None:
@@ -169,6 +177,43 @@ def test_posted_writes_count_before_the_program_ends() -> None:
     assert stats.cycles is not None
     least = stats.hbm_write / stats.target.bytes_per_cycle("hbm")
     assert stats.cycles >= least - stats.target.limits["hbm"].credit_cycles
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        "ld.ub ub[0], gm[x2], size=[4096], strides=[1], f32",
+        "st.gm gm[x2], ub[0], size=[4096], ds=[1], ss=[1], f32",
+    ],
+)
+@pytest.mark.parametrize("count", [1, 20, 300])
+def test_no_burst_is_faster_than_the_peak(move: str, count: int) -> None:
+    body = f"la x2, arena\n loop {count}, .Lend\n {move}\n .Lend: halt"
+    stats = simulate(machine_program(body, "ascend910b1", 24), mode="timing").stats
+    target = stats.target
+    assert stats.cycles is not None
+    peak = target.per_cycle(target.limits["hbm"].peak_bytes_per_second)
+    moved = stats.hbm_read + stats.hbm_write
+    assert moved == 24 * count * 16384
+    assert stats.cycles - target.launch_us * target.clock_mhz >= moved / peak
+
+
+def test_a_library_call_costs_the_scalar_unit_its_cycles() -> None:
+    program = machine_program("vfill ub[0], 0.0, size=[64], ds=[0], f32\n" * 100, "tiny", 1)
+    called = Simulator(program, targets.varied("tiny", {"sync": {"call": 50}}))
+    plain, slow = Simulator(program).run(mode="timing").stats, called.run(mode="timing").stats
+    assert plain.unit_busy is not None
+    assert slow.unit_busy is not None
+    assert slow.unit_busy["s"] == plain.unit_busy["s"] + 100 * 50
+    assert slow == called.run(mode="timing", skip=False).stats
+
+
+def test_a_row_of_the_tile_is_a_row_of_fractals_wherever_it_lies() -> None:
+    load = "la x2, arena\n ld.l1 l1[0], gm[x2], size=[{}], strides=[{}], f32, miss=0"
+    rows, dense = (timed(load.format(*x)).cycles for x in (("128,16", "16,1"), ("2048", "1")))
+    assert rows is not None
+    assert dense is not None
+    assert rows > dense + 300
 
 
 def test_coupled_cores_have_one_queue_for_loads() -> None:

@@ -222,10 +222,10 @@ def test_formulas_are_those_of_the_instructions(row: Instr) -> None:
 
 
 def test_repeated_effects_are_added_up() -> None:
-    first = Effect(10, 2, (4,), 8, 0, 3, 25)
-    second = Effect(5, 1, (2,), 0, 4, NEVER, -NEVER)
-    assert repeated([first, second], 3) == Effect(45, 9, (18,), 24, 12, 3, 55)
-    assert repeated([second], 2) == Effect(10, 2, (4,), 0, 8, NEVER, -NEVER)
+    first = Effect(10, 2, (4,), (8, 0), 3, 25)
+    second = Effect(5, 1, (2,), (0, 4), NEVER, -NEVER)
+    assert repeated([first, second], 3) == Effect(45, 9, (18,), (24, 12), 3, 55)
+    assert repeated([second], 2) == Effect(10, 2, (4,), (0, 8), NEVER, -NEVER)
 
 
 def test_patterns_are_followed_to_their_end() -> None:

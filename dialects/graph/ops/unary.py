@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import i1
 from xdsl.irdl import irdl_op_definition, operand_def
 
+from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import (
     TENSOR,
@@ -332,6 +333,32 @@ class CastOp(TensorOp):
                 # Out of range is undefined in C: x86 goes through a 32-bit integer, and so do we.
                 return x.astype(np.int32).astype(to.numpy)
             return x.astype(to.numpy)
+
+
+@irdl_op_definition
+class BitCastOp(MovingOp, TensorOp):
+    """
+    The same bits read as another element type of the same width.
+
+    ```mlir
+    %r = graph.bit_cast %x {to = i32} : (tensor<2x4xf32>) -> tensor<2x4xi32>
+    ```
+    """
+
+    name = "graph.bit_cast"
+    ONNX: ClassVar = "BitCast"
+    x = operand_def(TENSOR)
+    to = attribute(ElementType())
+
+    @staticmethod
+    def infer(x: Tensor, *, to: DType) -> Tensor:
+        same = dtypes.of_ir(x.element_type).bits == to.bits
+        need(same, f"must have as many bits as {to}, got {x}")
+        return tensor(dims(x), to.ir)
+
+    @staticmethod
+    def evaluate(x: Array, *, to: DType) -> Array:
+        return np.ascontiguousarray(x).view(to.numpy)
 
 
 @irdl_op_definition

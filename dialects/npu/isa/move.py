@@ -48,9 +48,10 @@ def _fetch(
 def _fetch_fractals(
     size: Sizes, strides: Sizes, lo: Sizes, hi: Sizes, miss: int, dt: DType, **_: Any
 ) -> Work:
-    """Each row of the tile becomes a row of fractals of its own, wherever rows lie in memory."""
+    """The rows of a matrix become rows of fractals one by one, wherever they lie in memory."""
     work = _fetch(size, strides, lo, hi, miss, dt)
-    return work._replace(rows=max(work.rows, prod(_inside(size, lo, hi)[:-1])))
+    wide = [n for n in _inside(size, lo, hi) if n > 1]
+    return work._replace(rows=max(work.rows, wide[0])) if len(wide) == 2 else work
 
 
 def _send(size: Sizes, ds: Sizes, miss: int, dt: DType, **_: Any) -> Work:

@@ -1,0 +1,80 @@
+"""Shapes that small inputs or the data decide: compiled for what they are, when it is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+import ge
+from ge.dialects.diagnostics import UnsupportedError
+from ge.lowering.pipelines import Options
+from ge.runtime.specialise import SpecialisedModel
+from tests.models import Net
+from tests.onnx_oracle import close, run
+
+TINY = Options(target="tiny", cores=2)
+RNG = np.random.default_rng(11)
+
+
+def check(model: onnx.ModelProto, *inputs: dict[str, Any], stages: int) -> None:
+    specialised = SpecialisedModel(model, TINY)
+    for given in inputs:
+        outputs, programs = specialised.follow(given, check_hazards=True)
+        assert len(programs) == stages
+        for output, want in zip(model.graph.output, run(model, given), strict=True):
+            close(outputs[output.name], want, 1e-5)
+
+
+def test_places_found_in_the_data_feed_what_follows() -> None:
+    net = Net(0)
+    places = net("Transpose", net("NonZero", net("Greater", "x", np.float32(0.5))), perm=[1, 0])
+    rows = net("GatherND", "x", places)
+    model = net.model({"x": (6, 7)}, [places, net("Exp", rows)], 17, {places: TensorProto.INT64})
+    inputs = [{"x": RNG.standard_normal((6, 7)).astype(np.float32)} for _ in range(3)]
+    check(model, *inputs, stages=2)
+
+
+def test_stages_follow_each_other() -> None:
+    net = Net(0)
+    first = net(
+        "Compress",
+        "x",
+        net("Greater", net("ReduceMax", "x", axes=[1], keepdims=0), np.float32(1)),
+        axis=0,
+    )
+    second = net("Unique", net("Round", net("Mul", first, np.float32(2))), sorted=1)
+    model = net.model({"x": (9, 5)}, [net("Abs", second)], 17)
+    check(model, {"x": RNG.standard_normal((9, 5)).astype(np.float32)}, stages=3)
+
+
+def test_boxes_that_overlap_are_left_out() -> None:
+    net = Net(0)
+    limits = np.array([4]), np.array([0.5], np.float32), np.array([0.2], np.float32)
+    kept = net("NonMaxSuppression", "boxes", net("Sigmoid", "scores"), *limits)
+    column = net("Gather", kept, np.int64(2), axis=1)
+    best = net("Gather", "boxes", column, axis=1)
+    types = {kept: TensorProto.INT64, "boxes": TensorProto.FLOAT, "scores": TensorProto.FLOAT}
+    model = net.model({"boxes": (1, 20, 4), "scores": (1, 2, 20)}, [kept, best], 17, types)
+    boxes = RNG.uniform(0, 4, (1, 20, 4)).astype(np.float32)
+    scores = RNG.standard_normal((1, 2, 20)).astype(np.float32)
+    check(model, {"boxes": boxes, "scores": scores}, stages=2)
+
+
+def test_an_input_that_decides_a_shape_is_compiled_in() -> None:
+    net = Net(0)
+    shaped = net("Reshape", net("Relu", "x"), "s")
+    types = {"x": TensorProto.FLOAT, "s": TensorProto.INT64}
+    model = net.model({"x": (4, 6), "s": (2,)}, [shaped], 17, types)
+    x = RNG.standard_normal((4, 6)).astype(np.float32)
+    check(model, {"x": x, "s": np.array([3, 8])}, {"x": x, "s": np.array([-1, 2])}, stages=1)
+
+
+def test_a_file_for_one_program_says_what_it_cannot_be() -> None:
+    net = Net(0)
+    model = net.model({"x": (4, 6)}, [net("NonZero", "x")], 17)
+    with pytest.raises(UnsupportedError, match="shapes must not depend on the data, that of "):
+        ge.compile(model, target="tiny")
