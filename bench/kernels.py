@@ -76,18 +76,23 @@ def structures() -> Table:
     return tomllib.loads((FOLDER / "configs.toml").read_text("utf-8"))
 
 
-def prepare(row: Row, table: Table) -> Prepared:
-    """A row's kernel through text and object; raises NotEmitted or GeError."""
+def described(row: Row, table: Table) -> Kernel:
+    """A row's model and structure; raises NotEmitted."""
     family = next((f for f in FAMILIES if row["kernel"].startswith(f)), None)
     if family is None:
         raise NotEmitted(f"the compiler emits no kernel like '{row['kernel']}'")
+    return FAMILIES[family](row, table)
+
+
+def prepare(row: Row, table: Table) -> Prepared:
+    """A row's kernel through text and object; raises NotEmitted or GeError."""
+    kernel = described(row, table)
     chip = table["chip"].get(row["chip"])
     if chip is None:
         raise NotEmitted(f"no target stands for chip '{row['chip']}'")
     launch = row["source"].partition(" (")[0]
     if launch not in table["launch_us"]:
         raise NotEmitted(f"nothing says what launching means for source '{launch}'")
-    kernel = FAMILIES[family](row, table)
     options = Options(target=chip, cores=_cores(row, chip))
     compilation = _begun(kernel.model, options)
     compilation.lower_to(Level.FUSED)
@@ -333,7 +338,7 @@ def _conv(row: Row, table: Table) -> Kernel:
     image, weights = (list(map(int, part[1:].split("x"))) for part in row["shape"].split())
     batch, groups, height, width, part = image
     net = Net()
-    w = net.normal(weights[1] * weights[2], groups * part, 3, 3, scale=0.1).astype(np.float16)
+    w = np.zeros((weights[1] * weights[2], groups * part, 3, 3), np.float16)
     out = net("Conv", "x", w, pads=[1, 1, 1, 1])
     return Kernel(
         _model(net, {"x": (batch, groups * part, height, width)}, out, F16),

@@ -74,6 +74,10 @@ PASSES = {
         "ge.lowering.fuse_kernels:FuseKernelsPass",
         "Apply the fusions in order; the module keeps their hits and the reasons of near misses.",
     ),
+    "choose-layouts": Pass(
+        "ge.lowering.choose_layouts:ChooseLayoutsPass",
+        "Store images that only kernels read with their channels last, where convolutions gain.",
+    ),
     "split-sums": Pass(
         "ge.lowering.split_sums:SplitSumsPass",
         "Sum thin products in slices on all cores, and add the slices in a kernel of its own.",
@@ -124,7 +128,7 @@ PIPELINES = {
         "fold-constants",
         "dce",
     ),
-    "fuse": ("graph-to-fused", "fuse-kernels"),
+    "fuse": ("graph-to-fused", "fuse-kernels", "choose-layouts"),
     "schedule": (
         "choose-copies",
         "allocate-buffers",
@@ -177,7 +181,8 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     if level is Level.GRAPH:
         fold = [make_pass("fold-batch-norm")] if options.fuse else []
         kernels = [make_pass("decompose-operators"), make_pass("graph-to-fused")]
-        return [*fold, *kernels, *([make_pass("fuse-kernels")] if options.fuse else [])]
+        fuse = [make_pass("fuse-kernels")] if options.fuse else []
+        return [*fold, *kernels, *fuse, make_pass("choose-layouts")]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.

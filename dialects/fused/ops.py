@@ -69,6 +69,10 @@ class ViewOp(IRDLOperation):
     )
 
 
+CHANNELS_LAST = (0, 2, 3, 1)
+"""The layout that stores all channels of a place of an image side by side."""
+
+
 class FusedOp(IRDLOperation):
     """A kernel: its operands, the anchor's first, and the region on what the anchor makes."""
 
@@ -136,6 +140,11 @@ class FusedOp(IRDLOperation):
     def computed(self) -> Attribute:
         """The type of what is stored, before it is laid out."""
         return self.yielded.type
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the result is an image that is stored place by place."""
+        return self.layout is not None and self.layout.data == CHANNELS_LAST
 
     def in_layout(self, layout: Sequence[int]) -> Self:
         """This kernel, which must stand in no block yet, its result's axes in another order."""

@@ -85,12 +85,26 @@ def describe_conv(op: Conv2DOp) -> Description:
     source = _axis(("g", inputs), ("i", 1)) if groups > 1 else _axis(("i", 1))
     if groups == 1:
         dims = dims[1:]
+    if op.channels_last:
+        dims = _behind(dims, "o")
     x = operand("x", image, [_axis(("b", 1)), source, *_windows(op)])
     w = operand("w", weights, [channel, *(_axis((d, 1)) for d in over)])
     rows = ("g", "o") if groups > 1 else ("o",)
     axes = [_axis(("b", 1)), channel, _axis(("y", 1)), _axis(("x", 1))]
-    acc = Value((*rows, "b", "y", "x"), accumulator(dtype_of(image)))
+    dtype = accumulator(dtype_of(image))
+    if op.channels_last:
+        acc = Value((*rows[:-1], "b", "y", "x", "o"), dtype)
+        return collapse(with_epilogue(op, dims, (x, w), Matrix("acc", "x", "w", over), acc, axes))
+    acc = Value((*rows, "b", "y", "x"), dtype)
     return with_epilogue(op, dims, (x, w), Matrix("acc", "w", "x", over), acc, axes)
+
+
+def _behind(dims: list[Dim], channel: str) -> list[Dim]:
+    """The dimensions with that of the channels behind those of the places."""
+    moved = [d for d in dims if d.name != channel]
+    at = next(i for i, d in enumerate(moved) if d.name == "x") + 1
+    moved.insert(at, next(d for d in dims if d.name == channel))
+    return moved
 
 
 def _depthwise(op: Conv2DOp) -> Description:
@@ -157,6 +171,8 @@ def _window_kernel(
     dims = [
         Dim(d, n, DimKind.WHOLE if d in WINDOW else DimKind.PARALLEL) for d, n in extents.items()
     ]
+    if op.channels_last:
+        dims = _behind(dims, "c")
     writer = VectorWriter({d.name: d.extent for d in dims})
     region = RegionWriter(writer, extents)
     acc, steps = body(writer)

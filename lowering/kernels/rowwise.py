@@ -40,12 +40,15 @@ def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
     whole = _reduced_axes(op, len(space))
     names = [f"d{i}" for i in range(len(space))]
     kinds = [DimKind.WHOLE if i in whole else DimKind.PARALLEL for i in range(len(space))]
-    dims = [Dim(d, n, k) for d, n, k in zip(names, space, kinds, strict=True) if n != 1]
+    order = tuple(range(len(space)))
+    if op.layout is not None and len(op.layout.data) == len(space):
+        order = op.layout.data  # As the result lies in memory, so that tiles do, too.
+    dims = [Dim(names[i], space[i], kinds[i]) for i in order if space[i] != 1]
     axes = [Axis(((d, 1),)) for d in names]
     operands = [operand(f"x{i}", v, axes) for i, v in enumerate(op.ins)]
     inner = [o for o in op.body.block.ops if isinstance(o, GraphOp)]
     narrow = all(type(o) in NARROW for o in inner)
-    writer = VectorWriter(dict(zip(names, space, strict=True)), narrow=narrow)
+    writer = VectorWriter({names[i]: space[i] for i in order}, narrow=narrow)
     region = RegionWriter(writer, {d.name: d.extent for d in dims})
     for value, tensor in zip(op.body.block.args, operands, strict=True):
         region.bind(value, tile_of(tensor), axes)

@@ -18,6 +18,7 @@ class VectorCost:
 
     def __init__(self, description: Description, target: Target) -> None:
         self._target = target
+        self._order = list(description.extents)
         self._values = {name: (v.dims, v.dtype) for name, v in description.values}
         self._values |= {o.name: (o.dims, o.dtype) for o in description.operands}
 
@@ -26,18 +27,27 @@ class VectorCost:
         return sum(self._step(step, sizes) for v in statements for step in v.steps)
 
     def _step(self, step: Step, sizes: Mapping[str, int]) -> float:
-        dims: set[str] = set(step.over)
-        dtype = F32
-        for name in (step.out, *step.ins):
-            found, dtype = self._values.get(name, ((), F32))
-            dims.update(found)
+        tiles = [self._values.get(name, ((), F32)) for name in (step.out, *step.ins)]
+        dims = set(step.over).union(*(found for found, _ in tiles))
+        dtype = tiles[-1][1]
         row = INSTRS[step.instr]
         item = self._target.rate(row.rate, dtype.name).item
-        elements = prod(sizes.get(d, 1) for d in dims)
         units = self._target.vector_units
         if row.rate == REDUCE_RATE and len(step.ins) > 1 and step.instr in FOLDS:
             return self._reduced(step, dims, sizes, dtype) / units
-        return -(-elements * dtype.bytes // REPEAT_BYTES) * item / units
+        run = self._run([set(found) for found, _ in tiles], dims, sizes)
+        rows = prod(sizes.get(d, 1) for d in dims) // run
+        return rows * -(-run * dtype.bytes // REPEAT_BYTES) * item / units
+
+    def _run(self, tiles: list[set[str]], dims: set[str], sizes: Mapping[str, int]) -> int:
+        """Elements that lie one behind the other in all tiles that change along them."""
+        run, inner = 1, [d for d in reversed(self._order) if d in dims and sizes.get(d, 1) > 1]
+        moving = [found for found in tiles if inner and inner[0] in found]
+        for dim in inner:
+            if not all(dim in found for found in moving):
+                break
+            run *= sizes[dim]
+        return run
 
     def _reduced(self, step: Step, dims: set[str], sizes: Mapping[str, int], dtype: DType) -> float:
         """Rows folded to one repeat, which is then reduced."""
