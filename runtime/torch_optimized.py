@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from ge.runtime.torch_model import TorchModel
-
 MODEL = "__ge_model__"
 """The attribute of a class made here."""
 
@@ -45,17 +43,19 @@ def move_to_device(module: nn.Module) -> nn.Module:
         from ge.runtime.driver import checked
         from ge.runtime.engine import OptimizeConfig
         from ge.runtime.program_cache import cache_in
+        from ge.runtime.torch_compile import Learning
         from ge.runtime.torch_runner import runner_of
 
         plain: Any = object.__new__(type(module))
         object.__setattr__(plain, "__dict__", vars(module))
         options = replace(checked(OptimizeConfig().options()), narrow=True)
-        made = optimized(plain, runner_of(plain, options, cache=cache_in("")))
+        runner = runner_of(plain, options, cache=cache_in(""))
+        made = optimized(plain, Learning(plain, runner))
         object.__setattr__(module, "__class__", type(made))
     return module
 
 
-def device_model(module: nn.Module) -> TorchModel | None:
+def device_model(module: nn.Module) -> Any:
     """What runs an optimised module."""
     return getattr(type(module), MODEL, None)
 
