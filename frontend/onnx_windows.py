@@ -140,14 +140,16 @@ def _resize(g: Builder, node: Node) -> None:
         node.inputs.insert(1, None)
         node.attrs["coordinate_transformation_mode"] = "asymmetric"
         node.attrs["nearest_mode"] = "floor"
-    for name, only in (("antialias", 0), ("exclude_outside", 0)):
-        if node.attrs.pop(name, only) != only:
-            raise Refused(f"'{name}' must be {only}")
-    node.drop("extrapolation_value")
     policy = node.attrs.pop("keep_aspect_ratio_policy", "stretch")
     shape = g.shape_of(node.needed(0))
     axes = [a % len(shape) for a in node.attrs.pop("axes", None) or range(len(shape))]
     scales, sizes = node.known(2, "scales"), node.ints(3, "sizes")
+    if node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        roi = node.known(1, "roi")
+        ends = np.zeros(2 * len(axes)) if roi is None else roi.reshape(-1)
+        parts = dict(zip(axes, zip(ends[: len(axes)], ends[len(axes) :], strict=True), strict=True))
+        whole = [parts.get(i, (0.0, 1.0)) for i in range(len(shape))]
+        node.attrs["roi"] = tuple(float(v) for side in zip(*whole, strict=True) for v in side)
     if sizes:
         if policy != "stretch":
             ratios = [s / shape[a] for s, a in zip(sizes, axes, strict=True)]

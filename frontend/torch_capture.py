@@ -60,7 +60,8 @@ class Structure:
 class Captured:
     """An ONNX model, and what its inputs and outputs are to the module that it came from."""
 
-    model: ir.Model
+    model: ir.Model | None
+    """None for what a cache remembers: its program is there already."""
     inputs: list[str]
     """Those of the tensors that are given, in order."""
     outputs: list[str]
@@ -286,6 +287,7 @@ def argument_names(module: nn.Module, leaves: Sequence[Any], spec: Any) -> list[
 
 
 def _rename_inputs(captured: Captured, names: Sequence[str]) -> None:
+    assert captured.model is not None
     graph = captured.model.graph
     taken = {v.name for v in graph.outputs} | set(graph.initializers)
     if taken.isdisjoint(names) and len(set(names)) == len(names) == len(captured.inputs):

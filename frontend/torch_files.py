@@ -11,7 +11,13 @@ import torch
 from torch import nn
 
 from ge.dialects.diagnostics import InputError
-from ge.frontend.torch_capture import capture_module, capture_program, flatten_arguments, quiet
+from ge.frontend.torch_capture import (
+    Captured,
+    capture_module,
+    capture_program,
+    flatten_arguments,
+    quiet,
+)
 
 
 def load_torch(path: Path) -> Any:
@@ -41,11 +47,16 @@ def read_torch(path: Path, shapes: Mapping[str, Sequence[int]]) -> ir.Model:
     """A file's model; the inputs of a TorchScript module are floats of the shapes given."""
     model = load_torch(path)
     if isinstance(model, torch.export.ExportedProgram):
-        return capture_program(model).model
+        return _model(capture_program(model))
     assert isinstance(model, nn.Module)
     args = [torch.zeros(*shape) for shape in _ordered(model, shapes, path)]
     leaves, spec = flatten_arguments(args, {})
-    return capture_module(model, leaves, spec).model
+    return _model(capture_module(model, leaves, spec))
+
+
+def _model(captured: Captured) -> ir.Model:
+    assert captured.model is not None
+    return captured.model
 
 
 def _ordered(model: Any, shapes: Mapping[str, Sequence[int]], path: Path) -> list[Sequence[int]]:

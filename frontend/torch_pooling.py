@@ -31,8 +31,10 @@ class _Pool(NamedTuple):
         dilation: Sequence[int],
         outs: Sequence[int],
     ) -> _Pool:
-        two = [list(v) * (2 // len(v)) for v in (kernel, stride or kernel, padding, dilation)]
-        return cls((x.shape[-2], x.shape[-1]), *two, (outs[-2], outs[-1]))
+        k, s, p, d = (
+            list(v) * (2 // len(v)) for v in (kernel, stride or kernel, padding, dilation)
+        )
+        return cls((x.shape[-2], x.shape[-1]), k, s, p, d, (outs[-2], outs[-1]))
 
     def places(self) -> Iterator[tuple[int, int, Any]]:
         """Each place in a window: its row, its column, and where its elements lie in the image."""

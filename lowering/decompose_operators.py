@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
+from typing import Any
 
 import numpy as np
 from xdsl.context import Context
@@ -42,8 +43,9 @@ from ge.dialects.graph.ops.norm import (
     LRNOp,
 )
 from ge.dialects.graph.ops.reduce import CumSumOp
-from ge.dialects.graph.ops.resize import ResizeMode, ResizeOp
+from ge.dialects.graph.ops.resize import Coordinates, ResizeMode, ResizeOp
 from ge.lowering.decompose_attention import attention
+from ge.lowering.decompose_einsum import EINSUM
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
 from ge.lowering.decompose_windows import WINDOWS
@@ -193,16 +195,32 @@ def _resize(here: Here, op: ResizeOp) -> SSAValue:
     value: SSAValue = op.x
     old, new = shape_of(op.x), shape_of(op.out)
     for axis in range(len(old)):
-        how = {**op.attrs, "scales": (), "sizes": ()}
+        how = {**op.attrs, "scales": (), "sizes": (), "extrapolation_value": 0.0}
         if scales := op.attrs["scales"]:
             how["scales"] = (scales[axis],)
         else:
             how["sizes"] = (new[axis],)
+        if roi := op.attrs["roi"]:
+            how["roi"] = (roi[axis], roi[len(old) + axis])
         value = _resize_axis(here, value, axis, how)
-    return value
+    return _cropped(here, op, value)
 
 
-def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, object]) -> SSAValue:
+def _cropped(here: Here, op: ResizeOp, value: SSAValue) -> SSAValue:
+    """What is sampled outside of x has a value of its own."""
+    if op.attrs["coordinate_transformation_mode"] is not Coordinates.TF_CROP_AND_RESIZE:
+        return value
+    # Of ones the sampling leaves ones but for what lies outside.
+    how = {**op.attrs, "extrapolation_value": -1.0, "mode": ResizeMode.NEAREST}
+    mask = ResizeOp.evaluate(np.ones(shape_of(op.x), np.float32), **how) >= 0
+    roi, rank = op.attrs["roi"], len(shape_of(op.x))
+    whole = [roi[i] == 0 and roi[rank + i] == 1 for i in range(rank)]
+    line = tuple(slice(0, 1) if all_ else slice(None) for all_ in whole)
+    number = np.asarray(op.attrs["extrapolation_value"], _dtype(op.x).numpy)
+    return here.make(WhereOp, here.constant(np.asarray(mask[line])), value, here.constant(number))
+
+
+def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, Any]) -> SSAValue:
     n = shape_of(x)[axis]
     if how["mode"] is ResizeMode.NEAREST:
         line = ResizeOp.evaluate(np.arange(n, dtype=np.float32), **how).astype(int)
@@ -211,8 +229,11 @@ def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, object]) -> 
             each = tuple(factor if i == axis else 1 for i in range(len(shape_of(x))))
             return _repeat(here, x, (1,) * len(each), each) if factor > 1 else x
         return _along(here, x, axis, line.tolist())
-    rest = {**how, "scales": how["scales"] and (*how["scales"], 1.0)}  # type: ignore[misc]
-    rest["sizes"] = how["sizes"] and (*how["sizes"], n)  # type: ignore[misc]
+    rest = {**how, "scales": how["scales"] and (*how["scales"], 1.0)}
+    rest["sizes"] = how["sizes"] and (*how["sizes"], n)
+    if how["roi"]:
+        low, high = how["roi"]
+        rest["roi"] = (low, 0.0, high, 1.0)
     weights = ResizeOp.evaluate(np.eye(n, dtype=np.float32), **rest)
     if weights.shape == (n, n) and np.array_equal(weights, np.eye(n)):
         return x
@@ -313,6 +334,7 @@ def _normalised(
 
 
 RULES: Rules = {
+    **EINSUM,
     **INDEXING,
     **WINDOWS,
     **QUANTIZED,

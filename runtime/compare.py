@@ -136,7 +136,7 @@ def _watch(compilation: Compilation) -> list[tuple[FusedOp, str]]:
     last = return_of(main)
     names = dict(zip(last.arguments, output_names(main), strict=True))
     values = list(last.arguments)
-    found = []
+    found: list[tuple[FusedOp, str]] = []
     for op in main.body.block.ops:
         if not isinstance(op, FusedOp):
             continue

@@ -14,6 +14,7 @@ from ge.dialects.npu.target import DEFAULT
 from ge.lowering.pipelines import Level, Options, load_pass
 from ge.runtime.compiled import CompiledModel, finish
 from ge.runtime.driver import Compilation, begin, checked, few_collections
+from ge.runtime.program_cache import cache_in, digest, file_parts
 from ge.runtime.source import TORCH, Source, need_torch
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class OptimizeConfig:
     """0 means all that the target has."""
     check_hazards: bool = False
     """Look for hazards in every run of a module of PyTorch."""
+    cache_dir: str = ""
+    """Where programs are kept for other processes; `$GE_CACHE_DIR` if empty, else nowhere."""
 
     def __init__(self, **given: Any) -> None:
         known = {field.name: field for field in fields(self)}
@@ -75,6 +78,9 @@ class GraphEngine:
         self._simplified: Compilation | None = None
         self._compiled: CompiledModel | None = None
         self._torch: TorchLoaded | None = None
+        self._source: Source | None = None
+        self._cache = cache_in(self.config.cache_dir)
+        self._key: str | None = None
 
     def LoadModel(
         self,
@@ -86,15 +92,20 @@ class GraphEngine:
         An object is an ONNX model, or of PyTorch: a module, a ScriptModule, an ExportedProgram. A
         module of PyTorch is compiled when it is called, for the shapes of that call.
         """
-        self._simplified = self._compiled = self._torch = None
+        self._simplified = self._compiled = self._torch = self._source = None
         if is_torch(model):
             need_torch(str(model) if isinstance(model, (str, Path)) else "")
             from ge.runtime.torch_loading import TorchLoaded
 
             self._torch = TorchLoaded(model, self.config)
             return
-        with few_collections():
-            self._simplified = begin(Source(model, shapes), self.config.options())
+        self._source = Source(model, shapes)
+        self._key = self._cache_key()
+        if self._key is not None and self._cache is not None:
+            found = self._cache.get(self._key)
+            self._compiled = CompiledModel(found[0]) if found else None
+        if self._compiled is None:
+            self._begin()
 
     def OptimizeGraph(self) -> Any:
         """The model, optimised: it takes what the model takes, by position or by name."""
@@ -138,8 +149,29 @@ class GraphEngine:
             return self._torch.saved().compiled
         if self._compiled is None:
             with few_collections():
-                self._compiled = finish(self._copy())
+                self._compiled = finish(self._copy(), self._source)
+            if self._key is not None and self._cache is not None:
+                self._cache.put(self._key, self._compiled.program, {})
         return self._compiled
+
+    def _cache_key(self) -> str | None:
+        """What names the program of the loaded file in the cache."""
+        source = self._source
+        if self._cache is None or source is None or not isinstance(source.model, (str, Path)):
+            return None
+        path = Path(source.model)
+        if not path.is_file():
+            return None
+        shapes = sorted((source.shapes or {}).items())
+        return digest([repr(checked(self.config.options())), repr(shapes), *file_parts(path)])
+
+    def _begin(self) -> Compilation:
+        if self._simplified is None:
+            if self._source is None:
+                raise InputError("LoadModel must come first, no model is loaded")
+            with few_collections():
+                self._simplified = begin(self._source, self.config.options())
+        return self._simplified
 
     def _save_onnx(self, path: Path) -> None:
         from ge.frontend.onnx_export import save_onnx
@@ -170,9 +202,7 @@ class GraphEngine:
 
     def _copy(self) -> Compilation:
         """The loaded model, to be lowered; itself it stays as it is."""
-        model = self._simplified if self._torch is None else self._torch.saved().simplified
-        if model is None:
-            raise InputError("LoadModel must come first, no model is loaded")
+        model = self._begin() if self._torch is None else self._torch.saved().simplified
         return model.fork(model.options)
 
 

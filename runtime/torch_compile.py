@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from functorch.compile import make_boxed_func
+from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
@@ -20,7 +21,7 @@ from ge.frontend.torch_operators import decompositions
 from ge.lowering.pipelines import Options
 from ge.runtime.driver import checked
 from ge.runtime.engine import OptimizeConfig
-from ge.runtime.torch_model import Specialised
+from ge.runtime.torch_model import Specialised, TorchModel
 
 
 def backend(
@@ -78,7 +79,7 @@ class Graph:
         found = self._known.get(key)
         if found is None:
             shapes = {n: tuple(v.shape) for n, v in tensors.items()}
-            found = Specialised(self._captured, self._options, shapes, sizes)
+            found = Specialised.of(self._captured, self._options, shapes, sizes)
             self._known[key] = found
         program = found.compiled
         known = {tensor.name for tensor in program.program.inputs}
@@ -88,3 +89,25 @@ class Graph:
         pairs = zip(outs, self._numbers, strict=True)
         values = iter([int(v) if number else v for v, number in pairs])
         return [next(values) if present else None for present in self._present]
+
+
+class Learning:
+    """Runs a module that is being trained through torch.compile, and otherwise as `runner` does."""
+
+    def __init__(self, module: nn.Module, runner: TorchModel) -> None:
+        self._module = module
+        self._runner = runner
+        self._learner = torch.compile(module, backend=backend)
+
+    @property
+    def compiles(self) -> int:
+        """How many programs there are for calls without gradients."""
+        return self._runner.compiles
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives, with gradients where it is trained."""
+        module = self._module
+        learns = module.training and torch.is_grad_enabled()
+        if learns and any(p.requires_grad for p in module.parameters()):
+            return self._learner(*args, **kwargs)
+        return self._runner(*args, **kwargs)

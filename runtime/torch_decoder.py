@@ -102,7 +102,9 @@ class Decoder:
     def __init__(self, model: nn.Module, runner: TorchModel) -> None:
         self._config = model.config.get_text_config(decoder=True)
         self._layers = self._config.num_hidden_layers
-        self._runner = TorchModel(_Step(model), runner.options, check=runner.check)
+        self._runner = TorchModel(
+            _Step(model), runner.options, check=runner.check, cache=runner.cache
+        )
 
     @property
     def compiles(self) -> int:
@@ -121,11 +123,11 @@ class Decoder:
 
         cache = given.get("cache")
         cache = DynamicCache() if cache is None else cache
-        held: _Static | _Growing
+        held: _Static | Growing
         if isinstance(cache, StaticCache):
             held = _Static(cache, self._shape(given["input_ids"]))
         elif isinstance(cache, DynamicCache):
-            held = _Growing(cache, self._layers, self._shape(given["input_ids"]))
+            held = Growing(cache, self._layers, self._shape(given["input_ids"]))
         else:
             raise _unknown(cache)
         call = _Call.of(given, held.past)
@@ -138,7 +140,7 @@ class Decoder:
         """One call on the device; the cache then holds its tokens too."""
         buffers = held.buffers(call.past + call.length)
         capacity = buffers[0].shape[2]
-        length = 1 if call.length == 1 else max(SHORTEST, 1 << (call.length - 1).bit_length())
+        length = padded_length(call.length)
         behind = length - call.length
         every = call.kept.numel() == call.length
         logits, made = self._runner(
@@ -166,8 +168,8 @@ class Decoder:
 class LanguageModel(TorchModel):
     """A causal language model of transformers: calls that use a cache go to a Decoder."""
 
-    def __init__(self, module: nn.Module, options: Options, *, check: bool = False) -> None:
-        super().__init__(module, options, check=check)
+    def __init__(self, module: nn.Module, options: Options, **how: Any) -> None:
+        super().__init__(module, options, **how)
         self._decoder = Decoder(module, self)
         self._signature = inspect.signature(module.forward)
 
@@ -215,6 +217,11 @@ def _uses_cache(given: Mapping[str, Any], module: Any) -> bool:
     return bool(module.config.use_cache if use is None else use)
 
 
+def padded_length(length: int) -> int:
+    """Tokens of the program that runs a call of `length`."""
+    return 1 if length == 1 else max(SHORTEST, 1 << (length - 1).bit_length())
+
+
 def _padded(mask: torch.Tensor, behind: int, capacity: int) -> torch.Tensor:
     """Which tokens may be seen: of each sequence, or by each token of it."""
     wider = capacity - mask.shape[-1]
@@ -255,7 +262,7 @@ class _Static:
             layer.cumulative_length.fill_(length)
 
 
-class _Growing:
+class Growing:
     """A cache that grows: what it shows are the first tokens of buffers with room for more."""
 
     def __init__(self, cache: Any, count: int, empty: torch.Tensor) -> None:
@@ -292,9 +299,3 @@ class _Growing:
         for layer, keys, values in zip(self._cache.layers, made[::2], made[1::2], strict=True):
             layer.device, layer.dtype, layer.is_initialized = keys.device, keys.dtype, True
             layer.keys, layer.values = keys[:, :, :length], values[:, :, :length]
-
-
-def runner_of(module: nn.Module, options: Options, *, check: bool = False) -> TorchModel:
-    """What runs a module's calls."""
-    cls = LanguageModel if is_language_model(module) else TorchModel
-    return cls(module, options, check=check)

@@ -14,10 +14,11 @@ from ge.frontend.torch_capture import quiet
 from ge.frontend.torch_export import write_script
 from ge.frontend.torch_files import load_torch
 from ge.runtime.driver import checked
-from ge.runtime.torch_decoder import runner_of
+from ge.runtime.program_cache import cache_in
 from ge.runtime.torch_model import Specialised, TorchModel
 from ge.runtime.torch_optimized import optimized, twin
 from ge.runtime.torch_program import TorchProgram
+from ge.runtime.torch_runner import runner_of
 
 if TYPE_CHECKING:
     from ge.runtime.engine import OptimizeConfig
@@ -40,7 +41,8 @@ class TorchLoaded:
         assert isinstance(model, nn.Module)
         self._script = model if isinstance(model, torch.jit.ScriptModule) else None
         own = twin(model) if self._script is None else model
-        self._model = runner_of(own, options, check=config.check_hazards)
+        how: dict[str, Any] = {"check": config.check_hazards, "cache": cache_in(config.cache_dir)}
+        self._model = runner_of(own, options, **how)
         self.callable = optimized(own, self._model) if self._script is None else self._model
 
     def saved(self) -> Specialised:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -17,7 +17,9 @@ from ge.frontend.torch_capture import Captured, capture_module, flatten_argument
 from ge.lowering.pipelines import Options
 from ge.runtime.compiled import CompiledModel, finish
 from ge.runtime.driver import Compilation, begin, few_collections
+from ge.runtime.program_cache import ProgramCache
 from ge.runtime.source import Source
+from ge.runtime.torch_cache import captured_of, module_key, notes_of
 
 Simple = (bool, int, float, str, type(None))
 """Attributes of a module that its code may branch on, and that are cheap to compare."""
@@ -30,17 +32,32 @@ class Specialised:
     """What a module does with arguments of one form, and the program that does it."""
 
     def __init__(
-        self,
+        self, captured: Captured, compiled: CompiledModel, simplify: Callable[[], Compilation]
+    ) -> None:
+        self.captured = captured
+        self.compiled = compiled
+        self._simplify = simplify
+
+    @classmethod
+    def of(
+        cls,
         captured: Captured,
         options: Options,
         shapes: Mapping[str, Sequence[int]] | None = None,
         values: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.captured = captured
+    ) -> Specialised:
+        """Compile what was captured."""
+        assert captured.model is not None
         source = Source(captured.model, shapes, values)
         with few_collections():
-            self.simplified: Compilation = begin(source, options)
-            self.compiled: CompiledModel = finish(self.simplified.fork(options), source)
+            simplified = begin(source, options)
+            compiled = finish(simplified.fork(options), source)
+        return cls(captured, compiled, lambda: simplified)
+
+    @property
+    def simplified(self) -> Compilation:
+        """The model before it was lowered."""
+        return self._simplify()
 
     def run(self, module: nn.Module, tensors: Sequence[torch.Tensor], *, check: bool) -> Any:
         """The module's result; buffers and tensors that it changes are changed."""
@@ -70,10 +87,18 @@ class TorchModel:
     their weights.
     """
 
-    def __init__(self, module: nn.Module, options: Options, *, check: bool = False) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        options: Options,
+        *,
+        check: bool = False,
+        cache: ProgramCache | None = None,
+    ) -> None:
         self.module = module
         self.options = options
         self.check = check
+        self.cache = cache
         self.last: Specialised | None = None
         """What the last call ran: the shapes in which the model is saved."""
         self._known: dict[Any, Specialised] = {}
@@ -95,12 +120,33 @@ class TorchModel:
         key = (spec, tuple(map(_form, leaves)), tuple(_state(self.module)))
         found = self._known.get(key)
         if found is None:
-            captured = capture_module(self.module, leaves, spec)
-            found = self._known[key] = Specialised(captured, self.options)
+            found = self._known[key] = self._remembered(leaves, spec, key[2])
             # What the module changes is no weight of the program: look at the others only.
             self._weights = self._fingerprint()
         self.last = found
         return found
+
+    def _remembered(self, leaves: Sequence[Any], spec: Any, state: Any) -> Specialised:
+        """The program of a form of arguments: from the cache if it is there, else made and kept."""
+
+        def make() -> Specialised:
+            captured = capture_module(self.module, leaves, spec)
+            return Specialised.of(captured, self.options)
+
+        key = None
+        if self.cache is not None:
+            key = module_key(self.module, leaves, spec, self.options, state)
+        if self.cache is None or key is None:
+            return make()
+        if (found := self.cache.get(key)) is not None:
+            program, notes = found
+            return Specialised(
+                captured_of(notes), CompiledModel(program), lambda: make().simplified
+            )
+        made = make()
+        if (described := notes_of(made.captured)) is not None:
+            self.cache.put(key, made.compiled.program, described)
+        return made
 
     def saved(self) -> Specialised:
         """What is saved; raises InputError before the shapes are known."""

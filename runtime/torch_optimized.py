@@ -6,9 +6,8 @@ import copy
 from functools import wraps
 from typing import Any
 
+import torch
 from torch import nn
-
-from ge.runtime.torch_model import TorchModel
 
 MODEL = "__ge_model__"
 """The attribute of a class made here."""
@@ -23,6 +22,9 @@ def optimized(module: nn.Module, model: Any) -> nn.Module:
 
     @wraps(cls.forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        # A part of a module that is being traced is traced with it.
+        if torch.compiler.is_compiling():
+            return cls.forward(self, *args, **kwargs)
         return model(*args, **kwargs)
 
     body = {"forward": forward, MODEL: model, "__module__": cls.__module__}
@@ -40,17 +42,20 @@ def move_to_device(module: nn.Module) -> nn.Module:
 
         from ge.runtime.driver import checked
         from ge.runtime.engine import OptimizeConfig
-        from ge.runtime.torch_decoder import runner_of
+        from ge.runtime.program_cache import cache_in
+        from ge.runtime.torch_compile import Learning
+        from ge.runtime.torch_runner import runner_of
 
         plain: Any = object.__new__(type(module))
         object.__setattr__(plain, "__dict__", vars(module))
         options = replace(checked(OptimizeConfig().options()), narrow=True)
-        made = optimized(plain, runner_of(plain, options))
+        runner = runner_of(plain, options, cache=cache_in(""))
+        made = optimized(plain, Learning(plain, runner))
         object.__setattr__(module, "__class__", type(made))
     return module
 
 
-def device_model(module: nn.Module) -> TorchModel | None:
+def device_model(module: nn.Module) -> Any:
     """What runs an optimised module."""
     return getattr(type(module), MODEL, None)
 

@@ -49,7 +49,7 @@ class TorchProgram:
         key = tuple((t.dtype, tuple(t.shape)) for t in tensors)
         if key not in self._known:
             shapes = {n: s for n, (_, s) in zip(self._captured.inputs, key, strict=False)}
-            self._known[key] = Specialised(self._captured, self.options, shapes)
+            self._known[key] = Specialised.of(self._captured, self.options, shapes)
         self.last = self._known[key]
         return self.last
 

@@ -122,11 +122,13 @@ def test_five_steps_of_training_are_those_of_torch(name: str) -> None:
 def test_the_largest_of_a_window_and_its_gradient() -> None:
     from ge.frontend.torch_pooling import max_pool, max_pool_backward
 
-    for shape, *how in (
+    cases: tuple[Any, ...] = (
         ((2, 3, 8, 8), (2, 2), (), (0, 0), (1, 1), False),
         ((1, 2, 7, 9), (3, 3), (2, 2), (1, 1), (1, 1), False),
         ((1, 2, 8, 9), (3, 2), (2, 1), (1, 0), (1, 2), True),
-    ):
+    )
+    for shape, *rest in cases:
+        how: Any = rest
         x = torch.randn(shape)
         y, at = torch.ops.aten.max_pool2d_with_indices(x, *how)
         torch.testing.assert_close(max_pool(x, *how), (y, at))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
 from torch import nn
 
@@ -32,3 +35,20 @@ def test_the_device_says_what_it_is() -> None:
     found = (torch.npu.is_available(), torch.npu.device_count(), torch.npu.current_device())
     assert found == (True, 1, 0)
     assert "simulated" in torch.npu.get_device_name()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_module_on_the_device_is_trained_there() -> None:
+    autoload()
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+    own = copy.deepcopy(module)
+    moved = module.npu()
+    x = torch.randn(2, 4)
+    launches = torch.npu.launch_count()
+    for run in (moved, own):
+        run(x).square().sum().backward()
+    assert torch.npu.launch_count() == launches + 2
+    for got, want in zip(moved.parameters(), own.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, want.grad, rtol=0, atol=1e-6)

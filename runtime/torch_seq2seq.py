@@ -1,0 +1,164 @@
+"""Models with an encoder and a decoder: both run on the device, the decoder with its two caches."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import pad
+
+from ge.dialects.diagnostics import UnsupportedError
+from ge.lowering.pipelines import Options
+from ge.runtime.torch_decoder import Growing, padded_length
+from ge.runtime.torch_model import Specialised, TorchModel
+
+TAKEN = ("decoder_input_ids", "encoder_outputs", "cache")
+"""Arguments by which such a model is known."""
+
+_KNOWN = {*TAKEN, "attention_mask", "decoder_position_ids", "decoder_attention_mask", "use_cache"}
+
+
+class _Step(nn.Module):
+    """One call of the decoder as a function of tensors: the caches go in and come out."""
+
+    def __init__(self, model: nn.Module, takes_positions: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.takes_positions = takes_positions
+
+    def forward(
+        self,
+        ids: torch.Tensor,
+        positions: torch.Tensor,
+        encoded: torch.Tensor,
+        encoder_mask: torch.Tensor | None,
+        start: torch.Tensor,
+        own: list[torch.Tensor],
+        cross: list[torch.Tensor],
+    ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
+        """The logits, and the caches: `cross` may be empty, then it is computed."""
+        from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, StaticLayer
+        from transformers.modeling_outputs import BaseModelOutput
+
+        layers = [StaticLayer(max_cache_len=own[0].shape[2]) for _ in own[::2]]
+        for layer, keys, values in zip(layers, own[::2], own[1::2], strict=True):
+            layer.keys, layer.values = keys, values
+            layer.device, layer.dtype = keys.device, keys.dtype
+            layer.cumulative_length = start[0].clone()
+            layer.is_initialized = True
+        cache = EncoderDecoderCache(Cache(layers=layers), DynamicCache())
+        for i, (keys, values) in enumerate(zip(cross[::2], cross[1::2], strict=True)):
+            cache.cross_attention_cache.update(keys, values, i)
+            cache.is_updated[i] = True
+        more = {"decoder_position_ids": positions} if self.takes_positions else {}
+        out = self.model.forward(
+            decoder_input_ids=ids,
+            encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
+            attention_mask=encoder_mask,
+            cache=cache,
+            use_cache=True,
+            **more,
+        )
+        made = cache.cross_attention_cache.layers
+        return (
+            out.logits,
+            [t for layer in layers for t in (layer.keys, layer.values)],
+            [t for layer in made for t in (layer.keys, layer.values)],
+        )
+
+
+class EncoderDecoder(TorchModel):
+    """Calls that use a cache go through a decoder's step; others are those of any module."""
+
+    def __init__(self, module: nn.Module, options: Options, **how: Any) -> None:
+        super().__init__(module, options, **how)
+        self._signature = inspect.signature(module.forward)
+        positions = "decoder_position_ids" in self._signature.parameters
+        self._steps = TorchModel(_Step(module, positions), options, **how)
+
+    @property
+    def compiles(self) -> int:
+        """How many programs there are."""
+        return super().compiles + self._steps.compiles
+
+    def saved(self) -> Specialised:
+        """What is saved: the last call of either kind."""
+        return self._steps.last or super().saved()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the model gives for these arguments, computed by the device."""
+        given = dict(self._signature.bind(*args, **kwargs).arguments)
+        given |= given.pop("kwargs", {})
+        if given.get("cache") is None:
+            return super().__call__(*args, **{**kwargs, "use_cache": False})
+        return self._decode(given)
+
+    def _decode(self, given: Mapping[str, Any]) -> Any:
+        from transformers.modeling_outputs import Seq2SeqLMOutput
+
+        cache, ids = given["cache"], given["decoder_input_ids"]
+        encoded = given["encoder_outputs"][0]
+        self._check(given)
+        own = Growing(cache.self_attention_cache, self._layers, self._empty(ids.shape[0]))
+        cross = [t for c in cache.cross_attention_cache.layers for t in (c.keys, c.values)]
+        length = ids.shape[1]
+        behind = padded_length(length) - length
+        positions = given.get("decoder_position_ids")
+        if positions is None:
+            positions = torch.arange(own.past, own.past + length)[None].expand(ids.shape)
+        logits, kept, seen = self._steps(
+            pad(ids, (0, behind)),
+            pad(positions, (0, behind)),
+            encoded,
+            given.get("attention_mask"),
+            torch.tensor([own.past]),
+            own.buffers(own.past + length),
+            cross if any(cache.is_updated.values()) else [],
+        )
+        own.take(kept, own.past + length)
+        if not any(cache.is_updated.values()):
+            for i in range(self._layers):
+                cache.cross_attention_cache.update(seen[2 * i], seen[2 * i + 1], i)
+                cache.is_updated[i] = True
+        return Seq2SeqLMOutput(
+            logits=logits[:, :length], cache=cache, encoder_last_hidden_state=encoded
+        )
+
+    def _check(self, given: Mapping[str, Any]) -> None:
+        """What would be left out must not be asked for."""
+        mask = given.get("decoder_attention_mask")
+        other = [
+            n for n, v in given.items() if n not in _KNOWN and v is not None and v is not False
+        ]
+        other = [n for n in other if n not in ("input_ids", "input_features", "return_dict")]
+        if mask is not None and not bool(mask.bool().all()):
+            other.append("decoder_attention_mask")
+        if other:
+            raise UnsupportedError(f"a call with a cache must not have '{other[0]}'")
+
+    @property
+    def _layers(self) -> int:
+        return int(_first(self.module.config, "num_decoder_layers", "decoder_layers"))
+
+    def _empty(self, batch: int) -> torch.Tensor:
+        """A tensor of no tokens, shaped as the keys of a layer are."""
+        config: Any = self.module.config
+        heads = _first(config, "decoder_attention_heads", "num_heads")
+        width = getattr(config, "d_kv", None) or config.d_model // heads
+        dtype = next(self.module.parameters()).dtype
+        return torch.zeros(batch, heads, 0, width, dtype=dtype)
+
+
+def _first(config: Any, *names: str) -> Any:
+    """The first of several attributes that a configuration has."""
+    return next(v for n in names if (v := getattr(config, n, None)) is not None)
+
+
+def is_encoder_decoder(module: nn.Module) -> bool:
+    """Whether it generates with an encoder, as transformers does."""
+    if not hasattr(module, "generate"):
+        return False
+    return set(TAKEN) <= set(inspect.signature(module.forward).parameters)
