@@ -127,8 +127,8 @@ def test_the_largest_of_a_window_and_its_gradient() -> None:
         ((1, 2, 7, 9), (3, 3), (2, 2), (1, 1), (1, 1), False),
         ((1, 2, 8, 9), (3, 2), (2, 1), (1, 0), (1, 2), True),
     )
-    for shape, *rest in cases:
-        how: Any = rest
+    for case in cases:
+        shape, how = case[0], case[1:]
         x = torch.randn(shape)
         y, at = torch.ops.aten.max_pool2d_with_indices(x, *how)
         torch.testing.assert_close(max_pool(x, *how), (y, at))
