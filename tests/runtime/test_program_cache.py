@@ -61,7 +61,7 @@ def test_broken_entries_are_made_anew(model: Path, tmp_path: Path, damage: str) 
     (entry,) = _entries(folder)
     data = bytearray(entry.read_bytes())
     data[len(data) // 2] ^= 1
-    broken = {"cut": data[:-9], "flipped": data, "other": b"nothing"}[damage]
+    broken = {"cut": bytes(data[:-9]), "flipped": bytes(data), "other": b"nothing"}[damage]
     entry.write_bytes(broken)
     np.testing.assert_array_equal(_engine(model, folder).OptimizeGraph()(X), want)
     assert _entries(folder) == [entry]
