@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ge.dialects.npu.instr import Inst
-from ge.dialects.npu.isa import move, scalar
+from ge.dialects.npu.isa import move, scalar, vector
 from ge.dialects.npu.operands import Activation, Addr, Reg, Value
 from ge.runtime.functional import Numbers
-from ge.timing.steps import Code, Entry, Registers, Step
+from ge.timing.steps import SCALAR, Code, Entry, Registers, Step
 
 Array = NDArray[Any]
 Action = Callable[[], Any]
@@ -107,16 +107,17 @@ class Recorder(Numbers):
 
     def _entry(self, code: Code, index: int, inst: Inst) -> Entry:
         """What runs an instruction; what concerns followed registers is kept on the way."""
-        works = inst.instr.work is not None
-        if works and inst.instr is not scalar.lds:
-            return lambda core, registers: code.entry(code.step(index))(core, registers)
         sources = _sources(inst)
+        works = inst.instr.work is not None and inst.instr is not scalar.lds
 
         def entry(core: Any, registers: Registers) -> None:
             step = code.step(index)
+            followed = tuple(n for n in sources if n in self._known)
             if inst.instr is scalar.lds or inst.instr in _PLAIN:
-                self._scalar(step, registers, tuple(n for n in sources if n in self._known))
-            elif self._known.intersection(sources):
+                self._scalar(step, registers, followed)
+            elif works and step.queue == SCALAR:
+                self._recording.actions.append(self._again(step, registers, followed))
+            elif not works and self._known.intersection(sources):
                 self._recording.sound = False
             code.entry(step)(core, registers)
 
@@ -129,12 +130,23 @@ class Recorder(Numbers):
             return
         followed, before = self._followed, registers.copy()
         assert followed is not None
+        self._known.add(target)
+        if not sources:
+            _, at, dtype = step.arguments(before)
+            tile = followed.read(at, (1,), (1,), dtype)
+            self._recording.actions.append(partial(_load, followed.values, target, tile))
+            return
+        self._recording.actions.append(self._again(step, before, sources))
+
+    def _again(self, step: Step, registers: Registers, sources: tuple[int, ...]) -> Action:
+        """What does an instruction again with the registers that are followed as they are then."""
+        followed, before = self._followed, registers.copy()
+        assert followed is not None
 
         def again() -> None:
             step.run(followed, followed.registers(before, sources))
 
-        self._recording.actions.append(again)
-        self._known.add(target)
+        return again
 
     def issue(self, step: Step, registers: Registers, queue: int, waiting: int) -> Any:
         before = registers.copy()
@@ -166,11 +178,15 @@ class Recorder(Numbers):
             assert self._followed is not None
             core.read, core.out = self._followed.read, self._followed.out
         arguments = step.arguments(before)
-        action = _copy(step.inst, arguments, tiles)
+        action = _copy(step.inst, arguments, tiles) or _elementwise(step.inst, arguments, tiles)
         if action is None:
             action = partial(step.inst.instr.execute, recording, *arguments)
             recording.tiles += tiles
         recording.actions.append(action)
+
+
+def _load(values: dict[int, int], register: int, tile: Array) -> None:
+    values[register] = int(tile[0])
 
 
 def _copy(inst: Inst, arguments: tuple[Value, ...], tiles: list[Array]) -> Action | None:
@@ -182,6 +198,18 @@ def _copy(inst: Inst, arguments: tuple[Value, ...], tiles: list[Array]) -> Actio
         return None
     target, source = tiles if loads else tiles[::-1]
     return partial(np.copyto, target, source, "unsafe")
+
+
+def _elementwise(inst: Inst, arguments: tuple[Value, ...], tiles: list[Array]) -> Action | None:
+    """An elementwise instruction without its body."""
+    ufunc = vector.UFUNCS.get(inst.instr)
+    if ufunc is None:
+        return None
+    numbers: tuple[Any, ...] = ()
+    if inst.instr in vector.SCALAR:
+        named: Any = dict(zip(inst.instr.operands, arguments, strict=True))
+        numbers = (vector.number_as(named["s"], named["dt"]),)
+    return partial(ufunc, *tiles[:-1], *numbers, out=tiles[-1])
 
 
 def _kept(find: Callable[..., Array], tiles: list[Array]) -> Callable[..., Array]:

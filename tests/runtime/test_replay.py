@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ge
+from examples.models import Net
 from ge.lowering.pipelines import Options
 from ge.runtime.simulator import Mode, Simulator
 from tests.compiled import compiled, random_inputs
@@ -38,6 +40,17 @@ def test_outputs_of_one_run_are_not_those_of_the_next() -> None:
     _runs(simulator, random_inputs(model, 1))
     for name, array in kept.items():
         np.testing.assert_array_equal(first[name], array)
+
+
+def test_what_the_ai_cpu_computes_is_computed_again() -> None:
+    net = Net(seed=1)
+    y = net("Add", net("Det", net("Mul", "x", np.float32(2))), np.float32(1))
+    code = ge.compile(net.model({"x": (3, 4, 4)}, [y], 17), target="tiny").program
+    simulator = Simulator(code)
+    for seed in range(4):
+        x = np.random.default_rng(seed).standard_normal((3, 4, 4)).astype(np.float32)
+        (got,) = _runs(simulator, {"x": x}).values()
+        np.testing.assert_allclose(got, np.linalg.det(2 * x) + 1, rtol=1e-4)
 
 
 HEADER = """.input in0, "x", i32, 2

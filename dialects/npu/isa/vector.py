@@ -73,7 +73,7 @@ def _passes(passes: Passes) -> Callable[..., Work]:
     return work
 
 
-def _number(s: float, dt: DType) -> Any:
+def number_as(s: float, dt: DType) -> Any:
     """A number as an element; integers wrap."""
     return dt.numpy.type(s) if dt.is_float else np.asarray(int(s)).astype(dt.numpy)[()]
 
@@ -89,6 +89,10 @@ def _shrink(size: Sizes, sa: Sizes, dt: DType, **_: Any) -> Work:
 
 def _elements(size: Sizes, **_: Any) -> Work:
     return Work(items=prod(size))
+
+
+UFUNCS: dict[Instr, Ufunc] = {}
+"""What the bodies of elementwise instructions do with tiles, and with a number as an element."""
 
 
 class Row(NamedTuple):
@@ -107,7 +111,9 @@ def _row(row: Row, execute: Callable[..., None], doc: str) -> Instr:
     execute.__name__ = row.name
     execute.__doc__ = doc
     work = _passes(row.passes)
-    return instr(row.opcode, Unit.V, rate=row.rate, work=work, hardware=row.hardware)(execute)
+    made = instr(row.opcode, Unit.V, rate=row.rate, work=work, hardware=row.hardware)(execute)
+    UFUNCS[made] = row.ufunc
+    return made
 
 
 def _two(row: Row) -> Instr:
@@ -133,7 +139,7 @@ def _scalar(row: Row) -> Instr:
         m: State, dst: Ub, a: Ub, s: Real, size: Dims, ds: Dims, sa: Dims, dt: Type
     ) -> None:
         value = m.read(a, size, sa, dt)
-        row.ufunc(value, _number(s, dt), out=m.out(dst, size, ds, dt))
+        row.ufunc(value, number_as(s, dt), out=m.out(dst, size, ds, dt))
 
     return _row(row, execute, f"Elementwise with a number: `dst = {row.meaning}`.")
 
@@ -294,7 +300,7 @@ def vfma(
 @instr(0xA9, Unit.V, rate="vfill", work=_pass, hardware="Duplicate")
 def vfill(m: State, dst: Ub, s: Real, size: Dims, ds: Dims, dt: Type) -> None:
     """Fill with a number: `dst = s`."""
-    m.out(dst, size, ds, dt)[...] = _number(s, dt)
+    m.out(dst, size, ds, dt)[...] = number_as(s, dt)
 
 
 @instr(0xAA, Unit.V, rate="vfill", work=_pass, hardware="CreateVecIndex")
@@ -337,7 +343,7 @@ def vcmps(
 ) -> None:
     """Compare with a number: `dst = a how s`, a byte of 0 or 1 each."""
     value = m.read(a, size, sa, dt)
-    getattr(np, _COMPARE[how])(value, _number(s, dt), out=m.out(dst, size, ds, dtypes.B8))
+    getattr(np, _COMPARE[how])(value, number_as(s, dt), out=m.out(dst, size, ds, dtypes.B8))
 
 
 @instr(0xC2, Unit.V, rate="vsel", work=_pass, hardware="Select")
