@@ -220,7 +220,7 @@ def _as_input(graph: ir.Graph, buffer: str) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without what the exporters log and warn of, which no user of ours can act on."""
-    loggers = [logging.getLogger(n) for n in ("torch.onnx", "torch.export", "onnxscript")]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [log.level for log in loggers]
     gqa = os.environ.get("TRANSFORMERS_SDPA_FORCE_GQA")
     # Without it keys are repeated for every head that shares them.
@@ -237,6 +237,14 @@ def quiet() -> Iterator[None]:
         for log, level in zip(loggers, before, strict=True):
             log.setLevel(level)
 
+
+LOGGERS = (
+    "torch.onnx",
+    "torch.onnx._internal.exporter._registration",
+    "torch.export",
+    "torch.fx.experimental.symbolic_shapes",
+    "onnxscript",
+)
 
 BRANCHES = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent")
 """What torch calls it that Python looked at the value of a tensor."""
