@@ -63,13 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _chosen(words: Sequence[str], headline: bool) -> list[str]:
     return [
         name
-        for name, case in _cases().items()
+        for name, case in all_cases().items()
         if (not words or any(w in name for w in words)) and (not headline or is_headline(case))
     ]
 
 
 @cache
-def _cases() -> dict[str, Case]:
+def all_cases() -> dict[str, Case]:
+    """The cases by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The suite overflows on purpose.
         return {case.name: case for case in cases()}
@@ -79,14 +80,14 @@ def _run_all(names: Sequence[str]) -> Iterator[Outcome]:
     if len(names) < 2 * WORKERS:
         yield from map(run_case, names)
         return
-    _cases()
+    all_cases()
     with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
         yield from pool.imap_unordered(run_case, names, chunksize=4)
 
 
 def run_case(name: str) -> Outcome:
     """Compile and run one case, hazards looked for, and compare."""
-    case = _cases()[name]
+    case = all_cases()[name]
     started = time.perf_counter()
     ai_cpu: list[str] = []
     signal.signal(signal.SIGALRM, _too_long)

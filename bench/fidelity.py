@@ -256,9 +256,14 @@ def _busy_error(o: Outcome, unit: str) -> str:
 def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """All figures as JSON."""
     return {
-        "rows": [{**vars(o), "error": o.error, "counts": o.counts} for o in outcomes],
+        "rows": [_row_document(o) for o in outcomes],
         "bars": [{**vars(bar), "holds": bar.holds} for bar in bars(outcomes)],
     }
+
+
+def _row_document(o: Outcome) -> dict[str, Any]:
+    measured = o.measured if math.isfinite(o.measured) else None
+    return {**vars(o), "measured": measured, "error": o.error, "counts": o.counts}
 
 
 def main() -> int:

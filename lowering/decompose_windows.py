@@ -19,6 +19,8 @@ from ge.lowering.decompose_indexing import dtype_of, part, reshape
 from ge.lowering.rewriting import Here, Rules
 
 Shape = tuple[int, ...]
+WIDE = 1 << 14
+"""Elements that a window spans before it is taken apart."""
 VOLUME = 3
 """Spatial dims of a volume: what the kernels have not."""
 
@@ -37,7 +39,7 @@ def _max_pool(here: Here, op: MaxPoolOp) -> SSAValue | None:
     """The largest of a volume -> of each of its images, then across them"""
     shape = shape_of(op.x)
     if len(shape) != 2 + VOLUME:
-        return None
+        return _wide_max_pool(here, op)
     attrs = op.attrs
     window = Window.of(attrs["kernel_shape"], attrs["strides"], attrs["pads"], attrs["dilations"])
     ceil = attrs["ceil_mode"]
@@ -51,6 +53,26 @@ def _max_pool(here: Here, op: MaxPoolOp) -> SSAValue | None:
     across |= {"strides": (*how["strides"], 1), "dilations": (*how["dilations"], 1)}
     pads = (how["pads"][0], 0, how["pads"][1], 0)
     return reshape(here, here.make(MaxPoolOp, columns, pads=pads, **across), shape_of(op.out))
+
+
+def _wide_max_pool(here: Here, op: MaxPoolOp) -> SSAValue | None:
+    """The largest of windows that no memory holds -> of their columns, then of those"""
+    attrs = op.attrs
+    window = Window.of(attrs["kernel_shape"], attrs["strides"], attrs["pads"], attrs["dilations"])
+    if prod(window.extent) <= WIDE or len(window.kernel) != 2 or 1 in window.kernel:
+        return None
+    value: SSAValue = op.x
+    for axis in (0, 1):
+        how = _flat(window, slice(axis, axis + 1))
+        pairs = [(1, *how["strides"]), (1, *how["dilations"]), (1, window.kernel[axis])]
+        strides, dilations, kernel = (p if axis else p[::-1] for p in pairs)
+        low, high = how["pads"]
+        pads = (0, low, 0, high) if axis else (low, 0, high, 0)
+        sides = {"strides": strides, "dilations": dilations, "pads": pads}
+        value = here.make(
+            MaxPoolOp, value, kernel_shape=kernel, ceil_mode=attrs["ceil_mode"], **sides
+        )
+    return value
 
 
 def _average_pool(here: Here, op: AveragePoolOp) -> SSAValue | None:

@@ -195,7 +195,10 @@ def _plan(kernel: KernelOp, cores: int, overlap: bool) -> list[tuple[_Body, list
 
 
 def _take_turns(body: _Body, first: Unit, then: Unit) -> None:
-    """Let the next iteration's work of one unit wait for this one's work of another."""
+    """Let the next iteration's work of one unit wait for this one's work of another.
+
+    What runs stages behind is waited for as many iterations later.
+    """
     runs = {
         unit: [i for i, op in enumerate(body.children) if unit in _units_in(op)]
         for unit in (first, then)
@@ -205,7 +208,8 @@ def _take_turns(body: _Body, first: Unit, then: Unit) -> None:
     any_buffer = next((op for op in body.scope.block.ops if isinstance(op, BufferOp)), None)
     last, start = runs[first][-1], runs[then][0]
     if any_buffer and body.repeats and start < last:
-        body.flags.append(Flag(last, first, start, then, 1, 1, any_buffer))
+        behind = max(0, stage_of(body.children[last]) - stage_of(body.children[start]))
+        body.flags.append(Flag(last, first, start, then, 1 + behind, 1 + behind, any_buffer))
 
 
 def insert(kernel: KernelOp, cores: int, overlap: bool = True) -> None:

@@ -66,6 +66,10 @@ PASSES = {
         "ge.lowering.fold_batch_norm:FoldBatchNormPass",
         "Fold batch norms into the convolutions before them.",
     ),
+    "merge-products": Pass(
+        "ge.lowering.merge_products:MergeProductsPass",
+        "Multiply a tensor by all weights that it meets at once.",
+    ),
     "graph-to-fused": Pass(
         "ge.lowering.graph_to_fused:GraphToFusedPass",
         "Make a kernel of every operator; what only rearranges strides becomes a view.",
@@ -128,6 +132,7 @@ PIPELINES = {
         "fold-constants",
         "dce",
     ),
+    "kernels": ("graph-to-fused", "choose-layouts"),
     "fuse": ("graph-to-fused", "fuse-kernels", "choose-layouts"),
     "schedule": (
         "choose-copies",
@@ -181,10 +186,10 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     what enters `fused`; see `simplification`.
     """
     if level is Level.GRAPH:
-        fold = [make_pass("fold-batch-norm")] if options.fuse else []
-        kernels = [make_pass("decompose-operators"), make_pass("graph-to-fused")]
-        fuse = [make_pass("fuse-kernels")] if options.fuse else []
-        return [*fold, *kernels, *fuse, make_pass("choose-layouts")]
+        if not options.fuse:
+            return [make_pass(p) for p in ("decompose-operators", *PIPELINES["kernels"])]
+        names = ("fold-batch-norm", "decompose-operators", "merge-products", *PIPELINES["fuse"])
+        return [make_pass(name) for name in names]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.

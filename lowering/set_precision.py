@@ -102,6 +102,9 @@ class _Retyped:
         elif isinstance(op, unary.CastOp) and _is_float(op.x) and op.attrs["to"].is_float:
             # The model's own rounding goes: the mode says what is computed in what.
             self.values[op.out] = self.values[op.x]
+        elif isinstance(op, unary.BitCastOp):
+            # Bits have a meaning in the type that the model gives them only.
+            self.place(op, op.make(self.read(op.x, _element(op.x)), **op.attrs))
         elif isinstance(op, GraphOp):
             self.rebuild(op)
         else:
@@ -114,7 +117,10 @@ class _Retyped:
         for name, value in attrs.items():
             if isinstance(kinds[name], ElementType) and value is not None and value.is_float:
                 attrs[name] = element
-        new = type(op).make(*operands, **attrs)
+        self.place(op, type(op).make(*operands, **attrs))
+
+    def place(self, op: GraphOp, new: GraphOp) -> None:
+        """Take an operator's new form."""
         new.attributes.update(op.attributes)
         self.block.add_op(new)
         for before, after in zip(op.results, new.results, strict=True):

@@ -30,8 +30,8 @@ from ge.lowering.kernels.region import place_of
 SLICES = (24, 16, 12, 8, 6, 4, 3, 2)
 SHORTEST = 256
 """Terms of a sum below which a slice is not worth while."""
-KERNEL_CYCLES = 2000
-"""What one kernel more costs: it waits for all cores, for its first load and its last store."""
+KERNEL_CYCLES = 4000
+"""What one kernel more must save: it waits for all cores, its first load and its last store."""
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,8 @@ def describe_attention(op: AttentionOp) -> Description:
     for arg, tensor in zip(args[1:], extras, strict=True):
         region.bind(arg, tile_of(tensor), scores)
     _online_softmax(softmax, region.run(op), scale, dtype_of(v), score, row)
+    # Joining products makes values, too.
+    scored = softmax.done(keep=("c", "p"))
     values |= softmax.values
     last = VectorWriter(order, "f")
     last.finish(
@@ -96,6 +98,7 @@ def describe_attention(op: AttentionOp) -> Description:
         out.dims,
         out.dtype,
     )
+    ended = last.done()
     values |= last.values
     update = Vector((Step("vfma", "o", ("c", "pv")),), stage=STAGE)
     return collapse(
@@ -107,11 +110,11 @@ def describe_attention(op: AttentionOp) -> Description:
             init=(init,),
             body=(
                 Matrix("s", "q", "k", ("d",)),
-                Vector(softmax.done(keep=("c", "p"))),
+                Vector(scored),
                 Matrix("pv", "p", "v", ("kv",), stage=STAGE),
                 update,
             ),
-            final=(Vector(last.done()),),
+            final=(Vector(ended),),
             values=tuple(values.items()),
             carried=("m", "l", "o"),
             until=None if op.reach is None else Axis((("q", 1),), op.reach.value.data),

@@ -87,7 +87,8 @@ def describe_conv(op: Conv2DOp) -> Description:
         dims = dims[1:]
     if op.channels_last:
         dims = _behind(dims, "o")
-    x = operand("x", image, [_axis(("b", 1)), source, *_windows(op)])
+    reached = _windows(op)
+    x = operand("x", image, [_axis(("b", 1)), source, *reached], windows=reached)
     w = operand("w", weights, [channel, *(_axis((d, 1)) for d in over)])
     rows = ("g", "o") if groups > 1 else ("o",)
     axes = [_axis(("b", 1)), channel, _axis(("y", 1)), _axis(("x", 1))]
@@ -117,7 +118,8 @@ def _depthwise(op: Conv2DOp) -> Description:
     outer = {"b": batch, "c": groups, **({"j": many} if many > 1 else {})}
     extents = {**outer, "y": height, "x": width, "ky": ky, "kx": kx}
     channel = _axis(("c", many), ("j", 1)) if many > 1 else _axis(("c", 1))
-    x = operand("img", image, [_axis(("b", 1)), _axis(("c", 1)), *_windows(op)])
+    reached = _windows(op)
+    x = operand("img", image, [_axis(("b", 1)), _axis(("c", 1)), *reached], windows=reached)
     w = operand("w", weights, [channel, _axis(), _axis(("ky", 1)), _axis(("kx", 1))])
     axes = [_axis(("b", 1)), channel, _axis(("y", 1)), _axis(("x", 1))]
 
@@ -146,7 +148,8 @@ def describe_pool(op: PoolOp) -> Description:
     largest = op.reduction.data == "max"
     axes = [_axis((d, 1)) for d in ("b", "c", "y", "x")]
     least = lowest(dtype_of(image))
-    x = operand("img", image, [*axes[:2], *_windows(op)], least if largest else 0.0)
+    reached, outside = _windows(op), least if largest else 0.0
+    x = operand("img", image, [*axes[:2], *reached], outside, reached)
 
     def body(writer: VectorWriter) -> tuple[Tile, list[Step]]:
         dims = ("b", "c", "y", "x")

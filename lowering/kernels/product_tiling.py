@@ -25,7 +25,7 @@ DEPTHS = (256, 128, 64, 32, 16)
 """Steps of a sum in the small memories; the largest that fits twice has the fewest steps."""
 STAGED = (8, 4, 2, 1)
 """Steps of the small memories that one load brings into `l1`."""
-NEAR = 1.2
+NEAR = 1.1
 """How far above the best bound a plan may lie that is still worth a look."""
 TURNS = (2, 4, 8, 16)
 """Tiles that a kept operand stays for."""
@@ -94,6 +94,9 @@ class _Product:
         self.rows = tuple(x for x in dims if x in left and x not in self.batch)
         self.columns = tuple(x for x in dims if x not in left)
         self.vectors = VectorCost(d, target)
+        self.dims = {o.name: o.dims for o in (self.left, self.right)}
+        self.moved: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = {}
+        """Bytes and rows of a box of an operand."""
 
     def ranked(self) -> list[tuple[float, int, _Plan]]:
         """Plans with their bounds, the best one first."""
@@ -108,10 +111,13 @@ class _Product:
         for tile in sorted(tiles, key=lambda t: -prod(t.values())):
             for cut in cuts:
                 steps = next((s for s in cut if self.fits(tile, s.small)), None)
-                if steps is None or self.least(tile, steps.small) > NEAR * best:
+                if steps is None:
+                    continue
+                each, last = self.tile_cycles(tile, steps.small)
+                if self.waves(tile)[0] * each + last > NEAR * best:
                     continue
                 for plan in self.plans(tile, steps):
-                    found.append((self.bound(plan), len(found), plan))
+                    found.append((self.bound(plan, each, last), len(found), plan))
                     best = min(best, found[-1][0])
         return sorted(found, key=lambda r: r[:2])
 
@@ -232,35 +238,44 @@ class _Product:
 
     # What a plan takes.
 
-    def least(self, tile: Sizes, small: Sizes) -> float:
-        """Cycles of the busiest core's products and their operands' last way alone."""
+    def tile_cycles(self, tile: Sizes, small: Sizes) -> tuple[float, float]:
+        """Cycles of a tile's busiest unit, loads left out; and of its way out alone."""
         m, n = self.sides(tile)
         k = prod(small.values())
-        blocks = prod(ceil(self.d.extents[x] / size) for x, size in tile.items())
         steps = prod(ceil(self.d.extents[x] / small[x]) for x in self.over)
-        each = max(self.multiply(m, n, k), self.cut(m, n, k))
-        return ceil(blocks / self.target.cores) * steps * each
-
-    def bound(self, plan: _Plan) -> float:
-        """Cycles of the busiest unit of one core, for all its blocks."""
-        tile, small, target = plan.tile, plan.small, self.target
-        m, n = self.sides(tile)
-        k = prod(small.values())
-        blocks = prod(ceil(self.d.extents[x] / size) for x, size in plan.block.items())
-        steps = prod(ceil(self.d.extents[x] / small[x]) for x in self.over)
-        cube = steps * self.multiply(m, n, k)
-        loaded, moved, first = self.loads(plan)
-        shared = moved * min(blocks, target.cores) / target.bytes_per_cycle("l2_read")
-        out = m * n * ACC_BYTES / target.rate("l0c_ub", "").bytes_per_cycle + 35
+        out = m * n * ACC_BYTES / self.target.rate("l0c_ub", "").bytes_per_cycle + 35
         vector = self.vectors.cycles(self.d.final, tile)
         # With one copy of the accumulators the next product waits for this one's epilogue.
-        single = 2 * m * n * ACC_BYTES > target.bytes_of[Space.L0C]
+        single = 2 * m * n * ACC_BYTES > self.target.bytes_of[Space.L0C]
         alone = max(out, vector) if single else 0.0
-        cut = steps * self.cut(m, n, k)
-        busiest = max(cube + alone, cut, loaded, shared, out, vector)
-        each = plan.turns * busiest + BLOCK_CYCLES
-        # Nothing hides the first loads, nor the last tile's way out.
-        return first + ceil(blocks / target.cores) * each + out + vector
+        cube = steps * self.multiply(m, n, k) + alone
+        return max(cube, steps * self.cut(m, n, k), out, vector), out + vector
+
+    def waves(self, block: Sizes) -> tuple[int, int]:
+        """Blocks of the busiest core, and the cores that work at once."""
+        blocks = prod(ceil(self.d.extents[x] / size) for x, size in block.items())
+        return ceil(blocks / self.target.cores), min(blocks, self.target.cores)
+
+    def bound(self, plan: _Plan, each: float, last: float) -> float:
+        """Cycles of the busiest unit of one core, for all its blocks.
+
+        `each` and `last` are those of its tiles. Nothing hides the first loads, nor the last tile's
+        way out.
+        """
+        loaded, moved, first = self.loads(plan)
+        waves, cores = self.waves(plan.block)
+        shared = moved * cores / self.target.bytes_per_cycle("l2_read")
+        return first + waves * (plan.turns * max(each, loaded, shared) + BLOCK_CYCLES) + last
+
+    def lines(self, o: Operand, sizes: Sizes) -> tuple[int, int]:
+        """Bytes and rows of the box of an operand that lies inside it."""
+        spans = (axis.extent(sizes) for axis in o.axes)
+        box = tuple(min(span, n) for span, n in zip(spans, o.shape, strict=True))
+        key = (o.name, box)
+        if key not in self.moved:
+            some = lines(box, o.strides, o.dtype.bytes) if box else (o.dtype.bytes, 1)
+            self.moved[key] = some
+        return self.moved[key]
 
     def multiply(self, m: int, n: int, k: int) -> float:
         """One step in the matrix unit, padded to its cube."""
@@ -284,10 +299,9 @@ class _Product:
         for o in (self.left, self.right):
             kept = o.name == plan.kept
             sizes = {**self.d.extents, **plan.tile, **({} if kept else plan.large)}
-            times = prod(ceil(self.d.extents[x] / sizes[x]) for x in self.over if x in o.dims)
-            spans = (axis.extent(sizes) for axis in o.axes)
-            box = tuple(min(span, n) for span, n in zip(spans, o.shape, strict=True))
-            moved, rows = lines(box, o.strides, o.dtype.bytes) if box else (o.dtype.bytes, 1)
+            dims = self.dims[o.name]
+            times = prod(ceil(self.d.extents[x] / sizes[x]) for x in self.over if x in dims)
+            moved, rows = self.lines(o, sizes)
             each = max(rate.issue + rows * rate.row, moved / rate.bytes_per_cycle)
             share = times / plan.turns if kept else times
             first += rate.start + each

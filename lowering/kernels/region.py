@@ -48,18 +48,24 @@ def place_of(value: SSAValue) -> Place:
     return Place(value, 0, dense(shape_of(value)))
 
 
-def operand(name: str, value: SSAValue, axes: Sequence[Axis], pad: float = 0.0) -> Operand:
+def operand(
+    name: str,
+    value: SSAValue,
+    axes: Sequence[Axis],
+    pad: float = 0.0,
+    windows: Sequence[Axis] = (),
+) -> Operand:
     """The operand `name` read along `axes`, the last ones of the space, in the order of memory.
 
-    An axis of size 1, or along which all elements are the same, is left out, unless windows reach
-    over its ends.
+    An axis of size 1, or along which all elements are the same, is left out, unless it is one
+    of `windows`: those may reach over its ends.
     """
     shape = shape_of(value)
     along = axes[len(axes) - len(shape) :]
     kept = [
         (axis, n, stride)
         for axis, n, stride in zip(along, shape, place_of(value).strides, strict=True)
-        if stride and (n != 1 or len(axis.terms) > 1 or axis.offset)
+        if stride and (n != 1 or axis in windows)
     ]
     kept.sort(key=lambda x: -x[2])
     return Operand(

@@ -51,6 +51,7 @@ def _run(tiling: str | None) -> np.ndarray:
         "block m=4; inner m=2; stage 1",
         "block n=16; chunk 0 m=3; copies a_l1=1; pin x0 block",
         "block m=4 n=16; order block mte3 fix",
+        "block m=4; stage 1; order block v m",
         "block m=4; nest acc k=8; order acc_k8 mte1 mte2; order block v mte2",
     ],
 )

@@ -244,7 +244,7 @@ def test_cores_meet_at_the_last_arrival() -> None:
 
 def test_launches_are_as_slow_as_the_host() -> None:
     kernel = "vfill ub[0], 0.0, size=[64], ds=[1], f32\n"
-    host, launch, fill = 18_000, 10_700, 13 + 14
+    host, launch, fill = round(TINY.host_dispatch_us * TINY.clock_mhz), START, 13 + 14
     one = timed(kernel)
     three = timed(f"launch\n{kernel}" * 3)
     long = timed(f"launch\nvfill ub[0], 0.0, size=[4000000], ds=[1], f32\nlaunch\n{kernel}")

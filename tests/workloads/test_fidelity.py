@@ -72,6 +72,7 @@ def test_rows_that_are_not_understood_are_reported(
     found = json.loads(out.read_text())
     assert [bar["most"] for bar in found["bars"]] == [6, 20]
     assert len(found["rows"]) == 7
+    assert found["rows"][-1]["measured"] is None
 
 
 def test_a_missed_bar_is_an_exit_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
