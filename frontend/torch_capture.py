@@ -256,6 +256,10 @@ ADVICE = (
 )
 
 
+class DecidesByValue(UnsupportedError):
+    """A module that looks at the values of its tensors."""
+
+
 def refusal(error: Exception, what: str) -> Exception:
     """What a user is told when an exporter gives up."""
     if isinstance(error, (InputError, UnsupportedError)):
@@ -266,7 +270,7 @@ def refusal(error: Exception, what: str) -> Exception:
     first = _first_line(chain)
     # The interpreter of TorchScript passes on what an error says, not what it is.
     if any(branch in f"{type(e).__name__} {e}" for e in chain for branch in BRANCHES):
-        return UnsupportedError(
+        return DecidesByValue(
             f"{what} must not decide by the value of a tensor, got one that does: {first}; {ADVICE}"
         )
     return UnsupportedError(f"{what} must be what torch.export can trace, got: {first}")
