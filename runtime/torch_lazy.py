@@ -1,7 +1,8 @@
 """Scripts that decide by values: what is between two decisions is one program on the device.
 
-The interpreter of TorchScript keeps its branches and loops. It is given tensors that only note what is
-done to them; when it asks for a number, what was noted is compiled, run, and the number looked up.
+The interpreter of TorchScript keeps its branches and loops. It is given tensors that only note what
+is done to them; when it asks for a number, what was noted is compiled, run, and the number looked
+up.
 """
 
 from __future__ import annotations
