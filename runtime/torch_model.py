@@ -176,12 +176,11 @@ class TorchModel:
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """All that a program may have as a weight: attributes that are plain tensors too."""
-    yield from module.named_parameters()
-    yield from module.named_buffers()
-    for part in module.modules():
-        for name, value in vars(part).items():
-            if isinstance(value, torch.Tensor):
-                yield name, value
+    for prefix, part in module.named_modules():
+        for holder in (part._parameters, part._buffers, vars(part)):
+            for name, value in holder.items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{prefix}.{name}" if prefix else name, value
 
 
 def _bytes(tensor: torch.Tensor) -> Any:
