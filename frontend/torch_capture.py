@@ -220,7 +220,7 @@ def _as_input(graph: ir.Graph, buffer: str) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without what the exporters log and warn of, which no user of ours can act on."""
-    loggers = [logging.getLogger(n) for n in ("torch.onnx", "torch.export", "onnxscript")]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [log.level for log in loggers]
     gqa = os.environ.get("TRANSFORMERS_SDPA_FORCE_GQA")
     # Without it keys are repeated for every head that shares them.
@@ -238,6 +238,14 @@ def quiet() -> Iterator[None]:
             log.setLevel(level)
 
 
+LOGGERS = (
+    "torch.onnx",
+    "torch.onnx._internal.exporter._registration",
+    "torch.export",
+    "torch.fx.experimental.symbolic_shapes",
+    "onnxscript",
+)
+
 BRANCHES = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent")
 """What torch calls it that Python looked at the value of a tensor."""
 
@@ -246,6 +254,10 @@ ADVICE = (
     "torch.where or torch.cond, give the number as an argument that is no tensor, or load "
     "torch.jit.script(module)"
 )
+
+
+class DecidesByValue(UnsupportedError):
+    """A module that looks at the values of its tensors."""
 
 
 def refusal(error: Exception, what: str) -> Exception:
@@ -258,7 +270,7 @@ def refusal(error: Exception, what: str) -> Exception:
     first = _first_line(chain)
     # The interpreter of TorchScript passes on what an error says, not what it is.
     if any(branch in f"{type(e).__name__} {e}" for e in chain for branch in BRANCHES):
-        return UnsupportedError(
+        return DecidesByValue(
             f"{what} must not decide by the value of a tensor, got one that does: {first}; {ADVICE}"
         )
     return UnsupportedError(f"{what} must be what torch.export can trace, got: {first}")
