@@ -85,7 +85,7 @@ SEARCHED = 512
 def plan(lives: Sequence[Life]) -> list[int]:
     """Addresses under which no two lives that meet overlap: the best of several strategies."""
     bound = lower_bound(lives)
-    places = _by_order(lives, bound)
+    places = by_order(lives, bound)
     if len(lives) > SEARCHED:
         return places
     for capacity in (bound, bound + bound // 100):
@@ -97,7 +97,8 @@ def plan(lives: Sequence[Life]) -> list[int]:
     return places
 
 
-def _by_order(lives: Sequence[Life], bound: int) -> list[int]:
+def by_order(lives: Sequence[Life], bound: int) -> list[int]:
+    """First fit in several orders: the best, or the first that meets the bound."""
     best: tuple[int, list[int]] | None = None
     for key in _ORDERS:
         order = sorted(range(len(lives)), key=lambda i: (key(lives[i]), i))
