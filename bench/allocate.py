@@ -1,7 +1,7 @@
 """Places for the buffers of a CSV; `python bench/allocate.py FILE --capacity N [-o OUT]`.
 
-A row is `id,lower,upper,size`: a buffer that is alive from `lower` up to but not at `upper`. What is
-written has `offset` besides; it is read again and checked before.
+A row is `id,lower,upper,size`: a buffer that is alive from `lower` up to but not at `upper`. What
+is written has `offset` besides; it is read again and checked before.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def read_buffers(text: str, where: str, capacity: int) -> list[Buffer]:
             _check_row(buffer, found, at, capacity)
             found[buffer.id] = buffer
     except csv.Error as e:
-        raise InputError(f"must be a CSV: {e}", f"{where}:{rows.line_num}") from e
+        raise InputError(f"must be a CSV: {e}", where) from e
     return list(found.values())
 
 
@@ -143,7 +143,9 @@ def _places(buffers: Sequence[Buffer], capacity: int, seconds: float, where: str
     searched = len(lives) <= SEARCHED
     found = pack(lives, capacity, STEPS, lambda: time.monotonic() > end) if searched else None
     if found is None:
-        tried = f"no plan was found in {seconds:g} s" if time.monotonic() > end else "none was found"
+        tried = (
+            f"no plan was found in {seconds:g} s" if time.monotonic() > end else "none was found"
+        )
         raise DoesNotFit(f"must fit {capacity} bytes, {tried}; {bound} are alive at once", where)
     return found
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Life(NamedTuple):
-    """A buffer's bytes, from the moment that first writes it to the last that reads it, inclusive."""
+    """Bytes of a buffer, from the moment that first writes it to the last that reads it."""
 
     first: int
     last: int

@@ -6,15 +6,15 @@ if that leads nowhere, it lies on some other. Cliques that share no open buffer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
 from ge.lowering.lives import Life, lower_bound
 from ge.lowering.pack_levels import Levels, moments
 
-FIRST_DETOURS = 100
-"""Steps of the first tries beyond one a buffer; with each round of tries they double."""
+FIRST_DETOURS = 200
+"""Steps of the first tries beyond one a buffer; each round of tries has four times as many."""
 
 
 class _Choice(NamedTuple):
@@ -98,25 +98,24 @@ class _Search:
 
     def _lowest(self, part: range) -> int | None:
         """An open buffer that no other can lie below, where there was most trouble."""
-        levels, rank = self.levels, self.rank
+        levels = self.levels
         cliques = [s for s in part if levels.open[s]]
         if not cliques:
             return None
-
-        def key(i: int) -> tuple[int, int]:
-            return levels.low[i], rank[i]
-
         if not self.weighted:
-            members = set().union(*(levels.open[s] for s in cliques))
-            least = min(map(levels.low.__getitem__, members))
-            return min((i for i in members if levels.low[i] == least), key=rank.__getitem__)
-        worst = max(cliques, key=levels.trouble.__getitem__)
-        found = min(levels.open[worst], key=key)
+            return self._first(set().union(*(levels.open[s] for s in cliques)))
+        found = self._first(levels.open[max(cliques, key=levels.trouble.__getitem__)])
         while True:
-            lower = min((j for s in levels.spans[found] for j in levels.open[s]), key=key)
+            lower = self._first(set().union(*(levels.open[s] for s in levels.spans[found])))
             if levels.low[lower] >= levels.low[found]:
                 return found
             found = lower
+
+    def _first(self, buffers: Collection[int]) -> int:
+        """The lowest, and of several the one that ranks first."""
+        low = self.levels.low
+        least = min(map(low.__getitem__, buffers))
+        return min((i for i in buffers if low[i] == least), key=self.rank.__getitem__)
 
 
 def _ranks(lives: Sequence[Life]) -> list[list[int]]:
@@ -127,7 +126,8 @@ def _ranks(lives: Sequence[Life]) -> list[list[int]]:
     time = [x.last - x.first + 1 for x in lives]
     area = [x.bytes * t for x, t in zip(lives, time, strict=True)]
     ranks = []
-    for columns in ((time, area, full), (full, area, time), (full, time, area)):
+    size = [x.bytes for x in lives]
+    for columns in ((full, size), (time, area, full), (full, area, time), (full, time, area)):
         keys = list(zip(*columns, strict=True))
         rank = [0] * len(lives)
         for n, i in enumerate(sorted(range(len(lives)), key=lambda i: keys[i], reverse=True)):
@@ -141,7 +141,7 @@ def _tries(lives: Sequence[Life]) -> Iterator[tuple[list[int], bool, int]]:
     for n in count():
         for weighted in (False, True):
             for rank in ranks:
-                yield rank, weighted, len(lives) + (FIRST_DETOURS << n)
+                yield rank, weighted, len(lives) + (FIRST_DETOURS * 4**n)
 
 
 def pack(

@@ -1,8 +1,7 @@
-"""Where buffers may still begin while some have their places: bounds, what follows from them, undo.
+"""Where buffers may still begin while some have their places: bounds, conclusions, undo.
 
-A *clique* is a set of buffers that are all alive at one moment, and in no larger such set. Places are
-sought in plans where every buffer lies at the bottom or on another: all others can be pushed down
-to one of these.
+A *clique* is a set of buffers that are all alive at one moment, and in no larger such set. Only
+plans where each buffer lies at the bottom or on another count: any other can be pushed down to one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def moments(lives: Sequence[Life]) -> list[int]:
 
 
 class Levels:
-    """Lowest and highest beginnings of buffers; methods that narrow them say whether any are left."""
+    """Lowest and highest beginnings of buffers; what narrows them says whether any are left."""
 
     def __init__(self, lives: Sequence[Life], capacity: int, trouble: list[float]) -> None:
         at, count = moments(lives), range(len(lives))
@@ -33,9 +32,7 @@ class Levels:
         self.bytes = [life.bytes for life in lives]
         self.low = [0] * len(lives)
         self.high = [capacity - life.bytes for life in lives]
-        self.spans = [
-            range(bisect_left(at, x.first), bisect_left(at, x.last + 1)) for x in lives
-        ]
+        self.spans = [range(bisect_left(at, x.first), bisect_left(at, x.last + 1)) for x in lives]
         """The cliques a buffer is in."""
         self.open: list[list[int]] = [[] for _ in at]
         """Buffers without a place, by clique."""
@@ -44,7 +41,7 @@ class Levels:
         for i in count:
             self._put_back(i)
         self.near = [sorted({j for s in self.spans[i] for j in self.open[s]} - {i}) for i in count]
-        self.placed = [False] * len(lives)
+        self.placed: list[int] = [False] * len(lives)
         self.lifted = [_NOT_LIFTED] * len(lives)
         """Where a buffer would end at the lowest place that it is known not to have."""
         self.trail: list[tuple[list[int], int, int]] = []
@@ -173,18 +170,23 @@ class Levels:
         """Of two that meet one is below; if only one can be, it is."""
         if self.placed[i]:
             return True
-        low, high, size = self.low, self.high, self.bytes
+        low, high, size, placed = self.low, self.high, self.bytes, self.placed
+        end, latest = low[i] + size[i], high[i]
         for j in self.near[i]:
-            if self.placed[j]:
+            if placed[j]:
                 continue
-            if low[j] + size[j] > high[i] and not self._below(i, j):
-                return False
-            if low[i] + size[i] > high[j] and not self._below(j, i):
-                return False
+            if low[j] + size[j] > latest and (low[j] < end or high[j] - size[i] < latest):
+                if not self._below(i, j):
+                    return False
+                end, latest = low[i] + size[i], high[i]
+            if end > high[j] and (low[j] + size[j] > low[i] or latest - size[j] < high[j]):
+                if not self._below(j, i):
+                    return False
+                end, latest = low[i] + size[i], high[i]
         return True
 
     def _below(self, i: int, j: int) -> bool:
-        up, down = self.low[i] + self.bytes[i], self.high[j] - self.bytes[i]
-        return (up <= self.low[j] or self._raise(j, up)) and (
-            down >= self.high[i] or self._lower(i, down)
+        """Buffer i is below j."""
+        return self._raise(j, self.low[i] + self.bytes[i]) and self._lower(
+            i, self.high[j] - self.bytes[i]
         )
