@@ -40,7 +40,7 @@ docs: $(ready)
 	@$(BIN)/python docs/generate.py
 
 conformance: $(ready)
-	@$(BIN)/python -m bench.conformance -v $(ARGS)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.conformance -v $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info

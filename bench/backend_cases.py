@@ -55,9 +55,10 @@ def cases() -> Iterator[Case]:
     for kind in KINDS:
         for test in sorted(load_model_tests(kind=kind), key=lambda t: t.name):
             if test.model is not None:
-                yield Case(test.name, kind, test.model, test.data_sets, test.rtol, test.atol)
+                yield Case(test.name, kind, test.model, test.data_sets or [], test.rtol, test.atol)
             else:
-                model, data = _light(test.url) if test.url else _stored(Path(test.model_dir))
+                stored = Path(test.model_dir or "")
+                model, data = _light(test.url) if test.url else _stored(stored)
                 yield Case(test.name, kind, model, data, test.rtol, test.atol)
 
 

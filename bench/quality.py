@@ -17,6 +17,7 @@ from typing import Any
 import ge
 from bench import quality_models as models
 from bench.measure import Figure, report
+from examples.llama3.model import GEOMETRIES, decoder
 from examples.models import resnet_small, simple_transformer
 from ge.dialects.npu.isa.cube import CUBE
 from ge.runtime.simulator import Simulator
@@ -97,18 +98,16 @@ def _addition() -> Iterator[Figure]:
 
 
 def _llama() -> Iterator[Figure]:
-    length, llama = 2048, models.Llama
-    model = llama(length, 0, 1, head=False).model()
+    length, llama = 2048, GEOMETRIES["8b"]
+    model = decoder(llama, length, layers=1)
     stats = timed(model)
-    weights = llama.HIDDEN * (2 * llama.HIDDEN + 2 * llama.SHARED * llama.DEPTH + 3 * llama.WIDE)
-    scores = llama.HIDDEN * length * (length + 1)
-    use = cube_use(stats, length * weights + scores)
+    use = cube_use(stats, replace(llama, layers=1).multiply_adds(1, length, 0, 0))
     yield Figure("Llama-3-8B layer, 2048 tokens, cube use", use, "%", 78, at_least=True)
     yield from _to_eager("Llama-3-8B layer, 2048 tokens", model, stats)
 
 
 def _decode() -> Iterator[Figure]:
-    model = models.Llama(1, 2047, 32, head=True).model()
+    model = decoder(GEOMETRIES["8b"], 1, 2047)
     stats = timed(model)
     yield Figure("Llama-3-8B decode step", stats.us or 0.0, "us")
     yield Figure("Llama-3-8B decode step, of HBM", hbm_share(stats), "%", 92, at_least=True)

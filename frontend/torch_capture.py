@@ -103,7 +103,7 @@ def capture_module(module: nn.Module, leaves: Sequence[Any], spec: Any) -> Captu
     flat = _Flat(module, leaves, spec, structure)
     # A buffer of the same name would hide it: what is traced is not trained.
     flat.training = module.training
-    with quiet(), torch.no_grad():
+    with quiet(), _experts_as_products(module), torch.no_grad():
         try:
             traced = _interpreted(flat, tensors) if isinstance(module, ScriptModule) else flat
             program = torch.export.export(traced, tensors, strict=False)
@@ -218,9 +218,24 @@ def _as_input(graph: ir.Graph, buffer: str) -> str:
 
 
 @contextmanager
+def _experts_as_products(module: nn.Module) -> Iterator[None]:
+    """Mixtures of experts as plain products: what transformers prefers has no translation."""
+    name = "_experts_implementation_internal"
+    configs = {id(c): c for part in module.modules() if (c := getattr(part, "config", None))}
+    changed = [c for c in configs.values() if getattr(c, name, None) == "grouped_mm"]
+    for config in changed:
+        setattr(config, name, "batched_mm")
+    try:
+        yield
+    finally:
+        for config in changed:
+            setattr(config, name, "grouped_mm")
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """Without what the exporters log and warn of, which no user of ours can act on."""
-    loggers = [logging.getLogger(n) for n in ("torch.onnx", "torch.export", "onnxscript")]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [log.level for log in loggers]
     gqa = os.environ.get("TRANSFORMERS_SDPA_FORCE_GQA")
     # Without it keys are repeated for every head that shares them.
@@ -238,6 +253,14 @@ def quiet() -> Iterator[None]:
             log.setLevel(level)
 
 
+LOGGERS = (
+    "torch.onnx",
+    "torch.onnx._internal.exporter._registration",
+    "torch.export",
+    "torch.fx.experimental.symbolic_shapes",
+    "onnxscript",
+)
+
 BRANCHES = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent")
 """What torch calls it that Python looked at the value of a tensor."""
 
@@ -246,6 +269,10 @@ ADVICE = (
     "torch.where or torch.cond, give the number as an argument that is no tensor, or load "
     "torch.jit.script(module)"
 )
+
+
+class DecidesByValue(UnsupportedError):
+    """A module that looks at the values of its tensors."""
 
 
 def refusal(error: Exception, what: str) -> Exception:
@@ -258,7 +285,7 @@ def refusal(error: Exception, what: str) -> Exception:
     first = _first_line(chain)
     # The interpreter of TorchScript passes on what an error says, not what it is.
     if any(branch in f"{type(e).__name__} {e}" for e in chain for branch in BRANCHES):
-        return UnsupportedError(
+        return DecidesByValue(
             f"{what} must not decide by the value of a tensor, got one that does: {first}; {ADVICE}"
         )
     return UnsupportedError(f"{what} must be what torch.export can trace, got: {first}")

@@ -161,6 +161,8 @@ class Options:
     memory_reuse: bool = True
     pipeline: bool = True
     native: bool = True
+    keep: tuple[str, ...] = ()
+    """Operators and nodes that every precision but `origin` computes in f32."""
     narrow: bool = False
     """64-bit integers in 32 bits."""
 
@@ -215,7 +217,7 @@ def simplification(options: Options) -> list[ModulePass]:
     first = [make_pass(name) for name in (*narrow, *PIPELINES["simplify-graph"])]
     if options.precision == "origin":
         return first
-    return [*first, make_pass("set-precision", mode=options.precision)]
+    return [*first, make_pass("set-precision", mode=options.precision, keep=",".join(options.keep))]
 
 
 def load_pass(name: str) -> type[ModulePass]:

@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import DType
+from ge.dialects.graph import OPS
 from ge.dialects.graph.base import ConstantOp, GraphOp
 from ge.dialects.graph.kinds import ElementType
 from ge.dialects.graph.module import main_of
@@ -43,30 +44,44 @@ class SetPrecisionPass(ModulePass):
     """Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).
 
     In `mixed` f32 is kept for softmax, norms, reductions, exponentials, and additions of two
-    computed tensors (the residual stream). Inputs and outputs keep their declared types.
+    computed tensors (the residual stream). In any mode it is kept for the operators and the nodes
+    named in `keep`, separated by commas. Inputs and outputs keep their declared types.
     Constants are rounded as numpy does: beyond the range they become infinite, tiny ones zero.
     """
 
     name = "set-precision"
     mode: str = "fp16"
+    keep: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.mode not in MODES:
             hint = did_you_mean(self.mode, MODES)
             raise InputError(f"'mode' must be one of {', '.join(MODES)}, got '{self.mode}'{hint}")
         main = main_of(op)
-        block = _Retyped(main, MODES[self.mode], mixed=self.mode == "mixed").block
+        block = _Retyped(main, MODES[self.mode], self.mode == "mixed", self._kept(main)).block
         main.body.detach_block(0).erase(safe_erase=False)
         main.body.add_block(block)
+
+    def _kept(self, main: FuncOp) -> frozenset[str]:
+        """The names in `keep`; raises InputError for one that the model does not have."""
+        ops = [op for op in main.body.block.ops if isinstance(op, GraphOp)]
+        known = {n for op in ops for n in (op.ONNX, *op.source.split(","))}
+        names = [n for n in self.keep.split(",") if n]
+        for name in names:
+            if name not in known and name not in OPS:
+                hint = did_you_mean(name, [*known, *OPS])
+                raise InputError(f"'keep' must name operators or nodes, got '{name}'{hint}")
+        return frozenset(names)
 
 
 class _Retyped:
     """Rebuilds the body of `main` operator by operator."""
 
-    def __init__(self, main: FuncOp, element: DType, *, mixed: bool) -> None:
+    def __init__(self, main: FuncOp, element: DType, mixed: bool, keep: frozenset[str]) -> None:
         old = main.body.block
         self.element = element
         self.mixed = mixed
+        self.keep = keep
         self.block = Block(arg_types=[a.type for a in old.args])
         self.values: dict[SSAValue, SSAValue] = {}
         """What stands for each value of the model, in the type it was computed in."""
@@ -114,6 +129,8 @@ class _Retyped:
 
     def element_of(self, op: GraphOp) -> DType:
         """The type in which an operator computes."""
+        if self.keep.intersection((op.ONNX, *op.source.split(","))):
+            return dtypes.F32
         if not self.mixed:
             return self.element
         if isinstance(op, WIDE) or _is_residual(op):

@@ -140,6 +140,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
     precision: str = "origin",
+    keep_fp32: Sequence[str] = (),
     cores: int = 0,
     fuse_ops: bool = True,
     memory_reuse: bool = True,
@@ -148,11 +149,19 @@ def compile(
 ) -> CompiledModel:
     """Compile a model: an `.onnx` file, a `.mlir` file of any level, or an ONNX model in memory.
 
-    `shapes` closes dimensions that the model leaves open, `values` makes inputs constants. `target`
-    is a name or a TOML file; 0 cores are all it has. Raises GeError for what is at fault.
+    `shapes` closes dimensions that the model leaves open, `values` makes inputs constants.
+    `keep_fp32` names operators and nodes that no precision narrows. `target` is a name or a TOML
+    file; 0 cores are all it has. Raises GeError for what is at fault.
     """
     options = Options(
-        target, cores, precision, fuse_ops, memory_reuse, pipeline_schedule, native=native
+        target,
+        cores,
+        precision,
+        fuse_ops,
+        memory_reuse,
+        pipeline_schedule,
+        native=native,
+        keep=tuple(keep_fp32),
     )
     source = Source(model, shapes, values)
     with few_collections():

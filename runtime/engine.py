@@ -36,6 +36,8 @@ class OptimizeConfig:
     native: bool = True
     """One launch for the whole program, not one a kernel."""
     precision_mode: str = "origin"
+    keep_fp32: tuple[str, ...] = ()
+    """Operators (`Softmax`) and nodes of the model that are computed in f32 whatever the mode."""
     target: str = DEFAULT
     cores: int = 0
     """0 means all that the target has."""
@@ -63,6 +65,7 @@ class OptimizeConfig:
             target=self.target,
             cores=self.cores,
             precision=self.precision_mode,
+            keep=self.keep_fp32,
             fuse=self.fuse_ops,
             memory_reuse=self.memory_reuse,
             pipeline=self.pipeline_schedule,

@@ -197,12 +197,12 @@ def _copy(inst: Inst, arguments: tuple[Value, ...], tiles: list[Array]) -> Actio
     if len(tiles) != 2 or tiles[0].shape != tiles[1].shape or Activation.RELU in arguments:
         return None
     target, source = tiles if loads else tiles[::-1]
-    return partial(np.copyto, target, source, "unsafe")
+    return partial(target.__setitem__, ..., source)
 
 
 def _elementwise(inst: Inst, arguments: tuple[Value, ...], tiles: list[Array]) -> Action | None:
     """An elementwise instruction without its body."""
-    ufunc = vector.UFUNCS.get(inst.instr)
+    ufunc = vector.ufunc_of(inst.instr)
     if ufunc is None:
         return None
     numbers: tuple[Any, ...] = ()

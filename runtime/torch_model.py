@@ -24,6 +24,9 @@ from ge.runtime.torch_cache import captured_of, module_key, notes_of
 Simple = (bool, int, float, str, type(None))
 """Attributes of a module that its code may branch on, and that are cheap to compare."""
 
+MOST_ITEMS = 64
+"""Of longer lists only the length is compared."""
+
 FIXED = (*Simple, complex, slice, Enum, torch.dtype, torch.device)
 """Arguments besides tensors: their values are part of a program."""
 
@@ -172,8 +175,12 @@ class TorchModel:
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
+    """All that a program may have as a weight: attributes that are plain tensors too."""
+    for prefix, part in module.named_modules():
+        for holder in (part._parameters, part._buffers, vars(part)):
+            for name, value in holder.items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{prefix}.{name}" if prefix else name, value
 
 
 def _bytes(tensor: torch.Tensor) -> Any:
@@ -193,8 +200,12 @@ def _form(leaf: Any) -> Any:
 
 
 def _state(module: nn.Module) -> Iterator[Any]:
-    """What the code of a module may branch on."""
+    """What the code of a module may branch on: its plain attributes, and those of its settings."""
     for part in module.modules():
         for name, value in vars(part).items():
-            if isinstance(value, Simple) and name != "_is_full_backward_hook":
+            if isinstance(value, Simple):
                 yield value
+            elif name[0] != "_" and isinstance(value, (list, tuple, dict, set)):
+                yield repr(value) if len(value) <= MOST_ITEMS else len(value)
+            elif name.endswith("config") and hasattr(value, "__dict__"):
+                yield from (v for v in vars(value).values() if isinstance(v, Simple))

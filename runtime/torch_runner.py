@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 
 from ge.lowering.pipelines import Options
 from ge.runtime.torch_decoder import LanguageModel, is_language_model
+from ge.runtime.torch_lazy import ScriptModel
 from ge.runtime.torch_model import TorchModel
 from ge.runtime.torch_optimized import optimized
 from ge.runtime.torch_seq2seq import EncoderDecoder, is_encoder_decoder
@@ -15,6 +17,8 @@ from ge.runtime.torch_seq2seq import EncoderDecoder, is_encoder_decoder
 
 def runner_of(module: nn.Module, options: Options, **how: Any) -> TorchModel:
     """What runs a module's calls; `how` is what TorchModel takes."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return ScriptModel(module, options, **how)
     if is_language_model(module):
         return LanguageModel(module, options, **how)
     if is_encoder_decoder(module):

@@ -84,8 +84,7 @@ def modulo(w: VectorWriter, a: Arg, b: Arg, *, fmod: bool) -> Arg:
 
 def _float_rest(w: VectorWriter, a: Arg, b: Arg) -> Tile:
     left, right = w.tile(w.wide(a), dtypes.F32), w.tile(w.wide(b), dtypes.F32)
-    whole = w.new((*left.dims, *right.dims), dtypes.F32)
-    w.step("vconv", whole, w.tiles("vdiv", left, right), words=("trunc",))
+    whole = w.rounded(w.tiles("vdiv", left, right), "trunc")
     # Nothing is left of 0 times infinity.
     none = w.compare("eq", whole, 0.0)
     known = w.tiles("vand", none, w.compare("ne", right, 0.0))

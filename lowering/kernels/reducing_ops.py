@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from ge.dialects.graph.base import GraphOp
@@ -161,6 +162,10 @@ def _place(best: str) -> Callable[..., Arg]:
         x = _tile(w, x)
         if not w.sorted(over):
             return 0.0
+        if x.dtype.is_float:
+            # What is not a number is never the best one.
+            worst = -inf if best == "vrmax" else inf
+            x = w.select(w.compare("eq", x, x), x, worst)
         found = w.compare("eq", x, w.reduce(best, x, over))
         places = w.count(over[0])
         if select_last_index:

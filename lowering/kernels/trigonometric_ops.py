@@ -52,8 +52,7 @@ def _with_sign(w: VectorWriter, of: Tile, size: Arg) -> Arg:
 def _quadrant(w: VectorWriter, x: Arg) -> tuple[Tile, Tile]:
     """The multiple of half of pi next to x, and what is left."""
     x = _tile(w, x)
-    turns = w.new(x.dims, x.dtype)
-    w.step("vconv", turns, _tile(w, w.mul(x, 2.0 / pi)), words=("rint",))
+    turns = w.rounded(w.mul(x, 2.0 / pi), "rint")
     rest: Arg = x
     for part in QUARTER:
         rest = w.sub(rest, w.mul(turns, part))

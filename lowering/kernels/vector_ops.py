@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan, sqrt
+from math import inf, sqrt
 from typing import Any
 
 from ge.dialects import dtypes
@@ -11,11 +11,12 @@ from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import activation as act
 from ge.dialects.graph.ops import binary, reduce, trigonometry, unary
 from ge.dialects.graph.ops.activation import GeluForm
-from ge.lowering.kernels.integer_ops import INTEGER, divided, power
+from ge.lowering.kernels.integer_ops import INTEGER, divided
+from ge.lowering.kernels.power_ops import POWER
 from ge.lowering.kernels.trigonometric_ops import TRIGONOMETRIC
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
-VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER, **TRIGONOMETRIC}
+VECTOR: dict[type[GraphOp], Callable[..., Arg]] = {**INTEGER, **POWER, **TRIGONOMETRIC}
 """Elementwise operators: writer, operands and attributes to the result."""
 
 
@@ -91,48 +92,6 @@ def _min(w: VectorWriter, *args: Arg) -> Arg:
     return result
 
 
-@vector(binary.PowOp)
-def _pow(w: VectorWriter, a: Arg, b: Arg) -> Arg:
-    if b == 0.5:
-        return w.unary("vsqrt", a)
-    if b == -0.5:
-        return w.unary("vrsqrt", a)
-    if isinstance(b, float) and b == int(b) and 1 <= abs(b) <= 8:
-        power = a
-        for _ in range(int(abs(b)) - 1):
-            power = w.mul(power, a)
-        return power if b > 0 else w.reciprocal(power)
-    if isinstance(a, Tile) and not a.dtype.is_float:
-        return _integer_power(w, a, b)
-    if isinstance(b, float) and b % 1 != 0:
-        return w.exp(w.mul(w.unary("vln", a), b))
-    return _signed_power(w, a, b)
-
-
-NEARLY = 1.0 + 2.0**-18
-"""Lifts a power that single precision left just below the whole number that it is."""
-
-
-def _integer_power(w: VectorWriter, a: Tile, b: Arg) -> Arg:
-    if isinstance(b, Tile) and not b.dtype.is_float:
-        return power(w, a, b)
-    exact = w.mul(_signed_power(w, w.convert(a, dtypes.F32), b), NEARLY)
-    return w.convert(w.tile(exact, dtypes.F32), a.dtype, "trunc")
-
-
-def _signed_power(w: VectorWriter, a: Arg, b: Arg) -> Arg:
-    """`e^(b ln |a|)` with the sign that an odd `b` keeps; not a number where `b` is no integer."""
-    b = w.convert(b, dtypes.F32) if isinstance(b, Tile) else b
-    size = w.exp(w.mul(w.unary("vln", w.unary("vabs", a)), b))
-    below = w.compare("lt", a, 0.0)
-    floor = _rounding("floor")
-    odd = w.compare("ne", floor(w, w.mul(b, 0.5)), w.mul(b, 0.5))
-    whole = w.compare("eq", floor(w, b), b)
-    signed = w.select(odd, w.mul(size, -1.0), size)
-    signed = w.select(whole, signed, nan)
-    return w.select(w.compare("eq", b, 0.0), 1.0, w.select(below, signed, size))
-
-
 # One operand
 
 
@@ -188,21 +147,16 @@ def _identity(w: VectorWriter, x: Arg, *_: Arg, **attrs: Any) -> Arg:
 @vector(unary.SignOp)
 def _sign(w: VectorWriter, x: Arg) -> Arg:
     up = w.select(w.compare("gt", x, 0.0), 1.0, 0.0)
-    return w.select(w.compare("lt", x, 0.0), -1.0, up)
+    sign = w.select(w.compare("lt", x, 0.0), -1.0, up)
+    if isinstance(x, Tile) and x.dtype.is_float:
+        # What is not a number has no sign, and stays what it is.
+        return w.select(w.compare("eq", x, x), sign, x)
+    return sign
 
 
-def _rounding(how: str) -> Callable[[VectorWriter, Arg], Arg]:
-    def write(w: VectorWriter, x: Arg) -> Arg:
-        x = w.wide(x)
-        x = x if isinstance(x, Tile) else w.fill(x, (), dtypes.F32)
-        return w.step("vconv", w.new(x.dims, x.dtype), x, words=(how,))
-
-    return write
-
-
-VECTOR[unary.FloorOp] = _rounding("floor")
-VECTOR[unary.CeilOp] = _rounding("ceil")
-VECTOR[unary.RoundOp] = _rounding("rint")
+VECTOR[unary.FloorOp] = lambda w, x: w.rounded(x, "floor")
+VECTOR[unary.CeilOp] = lambda w, x: w.rounded(x, "ceil")
+VECTOR[unary.RoundOp] = lambda w, x: w.rounded(x, "rint")
 
 
 @vector(unary.CastOp)
@@ -353,9 +307,13 @@ def _swish(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
 
 @vector(act.ClipOp)
 def _clip(w: VectorWriter, x: Arg, low: Arg | None = None, high: Arg | None = None) -> Arg:
-    if low is not None:
-        x = w.maximum(x, low)
-    return x if high is None else w.minimum(x, high)
+    """A bound that is not a number bounds nothing."""
+    for bound, beyond, nearer in ((low, "lt", w.maximum), (high, "gt", w.minimum)):
+        if isinstance(bound, Tile) and bound.dtype.is_float:
+            x = w.select(w.compare(beyond, x, bound), bound, x)
+        elif bound is not None and bound == bound:
+            x = nearer(x, bound)
+    return x
 
 
 # Comparison and choice

@@ -105,6 +105,11 @@ class VectorWriter:
             raise UnsupportedError(f"the vector unit must not be given {a.dtype} and a fraction")
         return self.step(instr, self.new(a.dims, a.dtype), a, numbers=(number,))
 
+    def rounded(self, arg: Arg, how: str) -> Tile:
+        """A float without its fraction."""
+        x = self.tile(self.wide(arg), F32)
+        return self.step("vconv", self.new(x.dims, x.dtype), x, words=(how,))
+
     def tile(self, arg: Arg, dtype: DType) -> Tile:
         """The argument as a tile, a number as one of `dtype`."""
         return arg if isinstance(arg, Tile) else self.fill(arg, (), dtype)

@@ -45,6 +45,17 @@ def test_the_kernel_that_overflows_is_named_with_its_range() -> None:
     assert "OVERFLOW of [0, " in str(found)
 
 
+def test_what_is_kept_wide_does_not_overflow() -> None:
+    for keep in (["fourth", "fifth"], ["Mul", "MatMul"]):
+        program = ge.compile(_model(1e6), target="tiny", precision="fp16", keep_fp32=keep)
+        assert program.compare({"x": X}).guilty is None
+    config = {"precision_mode": "fp16", "keep_fp32": ("fourth", "fifth"), "target": "tiny"}
+    engine = ge.GraphEngine(ge.OptimizeConfig(**config))
+    assert np.isfinite(engine.Optimize(_model(1e6))(X)).all()
+    with pytest.raises(InputError, match="got 'fiftht'; did you mean 'fifth'"):
+        ge.compile(_model(1.0), target="tiny", precision="fp16", keep_fp32=["fiftht"])
+
+
 def test_a_loaded_program_has_nothing_to_compare_with(tmp_path: Path) -> None:
     ge.compile(_model(1.0), target="tiny").save(tmp_path / "m.o")
     with pytest.raises(InputError, match="must be compiled here to be compared"):

@@ -37,7 +37,7 @@ def test_outputs_figures_and_trace_are_written(
     assert json.loads((folder / "s.json").read_text())["hazards"] == 0
     assert json.loads((folder / "t.json").read_text())["traceEvents"]
     shown = capsys.readouterr().out
-    assert "tiny, 2 cores" in shown
+    assert "tiny (not calibrated), 2 cores" in shown
     assert "hazards: 0" in shown
 
 

@@ -9,6 +9,8 @@ import torch
 from transformers import (
     BertConfig,
     BertModel,
+    MixtralConfig,
+    MixtralForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
     ViTConfig,
@@ -59,13 +61,19 @@ def _whisper() -> Any:
     return WhisperForConditionalGeneration(config)
 
 
+def _mixtral() -> Any:
+    shape = {"vocab_size": 100, "num_key_value_heads": 2, "num_local_experts": 4}
+    return MixtralForCausalLM(MixtralConfig(use_cache=False, **shape, **SMALL))
+
+
 @pytest.mark.parametrize(
     ("make", "inputs"),
     [
+        (_mixtral, {"input_ids": IDS}),
         (_bert, {"input_ids": IDS, "attention_mask": MASK}),
         (_vit, {"pixel_values": torch.randn(1, 3, 16, 16)}),
     ],
-    ids=["bert", "vit"],
+    ids=["mixtral", "bert", "vit"],
 )
 def test_outputs_are_those_of_torch(make: Any, inputs: dict[str, Any]) -> None:
     torch.manual_seed(0)

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import ge
-from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.dialects.diagnostics import InputError
+from ge.runtime.device import DEVICE
 from ge.tools import ge_compile
 from tests.torch import nets
 from tests.torch.test_modules import CONFIG, close
@@ -79,15 +80,60 @@ def test_scripts_run_and_are_saved_with_and_without_shapes(
     close(engine.OptimizeGraph()(x), module(x).detach())
 
 
-def test_scripts_keep_loops_over_numbers_and_refuse_branches_on_values() -> None:
+def test_scripts_keep_loops_over_numbers() -> None:
     engine = ge.GraphEngine(CONFIG)
     engine.LoadModel(torch.jit.script(nets.Count()))
     optimized = engine.OptimizeGraph()
     for n in (0, 3, 4):
         close(optimized(torch.ones(2), n), nets.Count()(torch.ones(2), n))
-    engine.LoadModel(torch.jit.script(nets.Branch()))
-    with pytest.raises(UnsupportedError, match="Branch must not decide by the value of a tensor"):
-        engine.OptimizeGraph()(torch.ones(2))
+
+
+class Climb(nn.Module):
+    """Loops and branches by what is in its tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """The tensor after as many rounds as it takes, and how many those were."""
+        rounds = 0
+        while bool(x.abs().sum() < 50) and rounds < 6:
+            x = torch.relu_(self.layer(x)) * 2 + 1
+            if bool(x.max() > 10):
+                x = x - 3
+            rounds += 1
+        return x, rounds
+
+
+class Floor(nn.Module):
+    """Loops as often as its largest number, rounded down, says."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Numbers of either sign, divided and cut as Python does."""
+        n = int(x.abs().max().item())
+        for i in range(n):
+            x = x + i
+        if n > 2:
+            return x * float(-n // 2)
+        return x.mul_(2)
+
+
+@pytest.mark.parametrize("make", [nets.Branch, Climb, Floor])
+def test_scripts_keep_both_branches_and_the_loop(make: Any) -> None:
+    torch.manual_seed(0)
+    module = make()
+    engine = ge.GraphEngine(CONFIG)
+    engine.LoadModel(torch.jit.script(module))
+    optimized = engine.OptimizeGraph()
+    for x in (torch.ones(2, 3), -torch.ones(2, 3), torch.full((2, 3), 3.7), torch.randn(2, 3) * 9):
+        own = x.clone()
+        launches = DEVICE.launches
+        got = optimized(x)
+        assert DEVICE.launches > launches
+        with torch.no_grad():
+            close(got, module(own))
+        torch.testing.assert_close(x, own)
 
 
 def test_the_command_compiles_files_of_torch(

@@ -105,6 +105,40 @@ def test_changed_parameters_are_noticed(change: Any) -> None:
     assert device.weight is module.weight
 
 
+class Scaled(nn.Module):
+    """Multiplies by attributes that are neither parameters nor buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain = torch.ones(3)
+        self.factors = [2, 3]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """A product of all of them."""
+        return x * self.plain * self.factors[0] * self.factors[1]
+
+
+def test_changed_attributes_are_noticed() -> None:
+    module = Scaled()
+    device = GraphEngine(CONFIG).Optimize(module)
+    x = torch.randn(2, 3)
+    close(device(x), module(x))
+    module.plain.fill_(5)
+    close(device(x), module(x))
+    # Attributes besides tensors are the optimised module's own.
+    device.factors = [2, 7]
+    close(device(x), module(x) / 3 * 7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_floats_stay_narrow(dtype: torch.dtype) -> None:
+    module = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)).to(dtype)
+    x = torch.randn(4, 8).to(dtype)
+    got = GraphEngine(CONFIG).Optimize(module)(x)
+    assert got.dtype is dtype
+    close(got, module(x).detach(), 2e-2)
+
+
 def test_the_original_is_left_as_it_was() -> None:
     module = nets.Convolutions()
     device = GraphEngine(CONFIG).Optimize(module)

@@ -91,8 +91,7 @@ def _elements(size: Sizes, **_: Any) -> Work:
     return Work(items=prod(size))
 
 
-UFUNCS: dict[Instr, Ufunc] = {}
-"""What the bodies of elementwise instructions do with tiles, and with a number as an element."""
+_UFUNCS: dict[Instr, Ufunc] = {}
 
 
 class Row(NamedTuple):
@@ -112,7 +111,7 @@ def _row(row: Row, execute: Callable[..., None], doc: str) -> Instr:
     execute.__doc__ = doc
     work = _passes(row.passes)
     made = instr(row.opcode, Unit.V, rate=row.rate, work=work, hardware=row.hardware)(execute)
-    UFUNCS[made] = row.ufunc
+    _UFUNCS[made] = row.ufunc
     return made
 
 
@@ -177,37 +176,54 @@ def _shift(ufunc: str) -> Ufunc:
     return shift
 
 
-def _lazy(name: str) -> Ufunc:
+class _Lazy:
     """A numpy function found at its first use, so that listing the table loads no numpy."""
-    return lambda *args, out: getattr(np, name)(*args, out=out)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, *args: Any, out: Any) -> Any:
+        return self.found(*args, out=out)
+
+    @property
+    def found(self) -> Ufunc:
+        """The function itself."""
+        function: Ufunc = getattr(np, self._name)
+        return function
+
+
+def ufunc_of(row: Instr) -> Ufunc | None:
+    """What the body of an elementwise instruction does with tiles, and a number as an element."""
+    ufunc = _UFUNCS.get(row)
+    return ufunc.found if isinstance(ufunc, _Lazy) else ufunc
 
 
 TWO = tuple(
     _two(Row(*row))
     for row in (
-        (0x80, "vadd", "varith", SUM, "Add", _lazy("add"), "a + b"),
-        (0x81, "vsub", "varith", SUM, "Sub", _lazy("subtract"), "a - b"),
-        (0x82, "vmul", "varith", PRODUCT, "Mul", _lazy("multiply"), "a * b"),
-        (0x83, "vdiv", "vdiv", BITS, "Div", _lazy("divide"), "a / b (floats)"),
-        (0x84, "vmax", "varith", ORDER, "Max", _lazy("maximum"), "the larger of a and b; nan wins"),
+        (0x80, "vadd", "varith", SUM, "Add", _Lazy("add"), "a + b"),
+        (0x81, "vsub", "varith", SUM, "Sub", _Lazy("subtract"), "a - b"),
+        (0x82, "vmul", "varith", PRODUCT, "Mul", _Lazy("multiply"), "a * b"),
+        (0x83, "vdiv", "vdiv", BITS, "Div", _Lazy("divide"), "a / b (floats)"),
+        (0x84, "vmax", "varith", ORDER, "Max", _Lazy("maximum"), "the larger of a and b; nan wins"),
         (
             0x85,
             "vmin",
             "varith",
             ORDER,
             "Min",
-            _lazy("minimum"),
+            _Lazy("minimum"),
             "the smaller of a and b; nan wins",
         ),
-        (0x86, "vand", "varith", BITS, "And", _lazy("bitwise_and"), "a and b, bit by bit"),
-        (0x87, "vor", "varith", BITS, "Or", _lazy("bitwise_or"), "a or b, bit by bit"),
+        (0x86, "vand", "varith", BITS, "And", _Lazy("bitwise_and"), "a and b, bit by bit"),
+        (0x87, "vor", "varith", BITS, "Or", _Lazy("bitwise_or"), "a or b, bit by bit"),
         (
             0x88,
             "vxor",
             "varith",
             BITS,
             "two of And, Or, Not",
-            _lazy("bitwise_xor"),
+            _Lazy("bitwise_xor"),
             "a xor b, bit by bit",
         ),
         (0x89, "vshl", "varith", SHIFT, "ShiftLeft", _shift("left_shift"), "a shifted left by b"),
@@ -227,28 +243,28 @@ ONE = tuple(
     _one(Row(*row))
     for row in (
         (0x90, "vcopy", "vunary", BITS, "Copy", _copy, "a"),
-        (0x91, "vabs", "vunary", ORDER, "Abs", _lazy("absolute"), "|a|"),
-        (0x92, "vexp", "vexp", BITS, "Exp", _lazy("exp"), "e^a"),
-        (0x93, "vln", "vexp", BITS, "Ln", _lazy("log"), "the natural logarithm of a"),
-        (0x94, "vsqrt", "vexp", BITS, "Sqrt", _lazy("sqrt"), "the square root of a"),
+        (0x91, "vabs", "vunary", ORDER, "Abs", _Lazy("absolute"), "|a|"),
+        (0x92, "vexp", "vexp", BITS, "Exp", _Lazy("exp"), "e^a"),
+        (0x93, "vln", "vexp", BITS, "Ln", _Lazy("log"), "the natural logarithm of a"),
+        (0x94, "vsqrt", "vexp", BITS, "Sqrt", _Lazy("sqrt"), "the square root of a"),
         (0x95, "vrsqrt", "vunary", BITS, "Rsqrt", _rsqrt, "1 / sqrt(a)"),
-        (0x96, "vrec", "vunary", BITS, "Reciprocal", _lazy("reciprocal"), "1 / a (floats)"),
-        (0x97, "vnot", "vunary", BITS, "Not", _lazy("invert"), "not a, bit by bit"),
+        (0x96, "vrec", "vunary", BITS, "Reciprocal", _Lazy("reciprocal"), "1 / a (floats)"),
+        (0x97, "vnot", "vunary", BITS, "Not", _Lazy("invert"), "not a, bit by bit"),
     )
 )
 
 SCALAR = tuple(
     _scalar(Row(*row))
     for row in (
-        (0xA0, "vadds", "vunary", SUM, "Adds", _lazy("add"), "a + s"),
-        (0xA1, "vmuls", "vunary", PRODUCT, "Muls", _lazy("multiply"), "a * s"),
+        (0xA0, "vadds", "vunary", SUM, "Adds", _Lazy("add"), "a + s"),
+        (0xA1, "vmuls", "vunary", PRODUCT, "Muls", _Lazy("multiply"), "a * s"),
         (
             0xA2,
             "vmaxs",
             "vunary",
             ORDER,
             "Maxs",
-            _lazy("maximum"),
+            _Lazy("maximum"),
             "the larger of a and s; nan wins",
         ),
         (
@@ -257,7 +273,7 @@ SCALAR = tuple(
             "vunary",
             ORDER,
             "Mins",
-            _lazy("minimum"),
+            _Lazy("minimum"),
             "the smaller of a and s; nan wins",
         ),
     )

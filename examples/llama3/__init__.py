@@ -1,0 +1,1 @@
+"""Llama-3 at full size, without weights: what each stage of the compiler is worth."""
