@@ -15,7 +15,7 @@ from ge.lowering.pack_levels import moments
 STEPS = 3000
 
 
-def _cut(rng: random.Random, pieces: int, time: int, capacity: int) -> list[Life]:
+def cut(rng: random.Random, pieces: int, time: int, capacity: int) -> list[Life]:
     """A rectangle, cut again and again: no byte of it is free at any time."""
     rectangles = [(0, time, 0, capacity)]
     while len(rectangles) < pieces:
@@ -33,7 +33,7 @@ def _cut(rng: random.Random, pieces: int, time: int, capacity: int) -> list[Life
 
 def _with_holes(rng: random.Random, pieces: int, time: int, capacity: int) -> list[Life]:
     """Of a cut rectangle all but a few: what is left may be pushed about."""
-    return _cut(rng, pieces, time, capacity)[pieces // 10 :]
+    return cut(rng, pieces, time, capacity)[pieces // 10 :]
 
 
 def _stairs(rng: random.Random, pieces: int, time: int, capacity: int) -> list[Life]:
@@ -47,7 +47,7 @@ def _stairs(rng: random.Random, pieces: int, time: int, capacity: int) -> list[L
     return lives
 
 
-KINDS = (_cut, _with_holes, _stairs)
+KINDS = (cut, _with_holes, _stairs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,13 +102,13 @@ def test_less_than_the_bound_is_refused_without_a_search() -> None:
 
 
 def test_a_budget_ends_the_search() -> None:
-    lives = _cut(random.Random(1), 60, 40, 400)
+    lives = cut(random.Random(1), 60, 40, 400)
     assert pack(lives, 400, 10) is None
     assert pack(lives, 400, STEPS, lambda: True) is None
 
 
 def test_plans_are_the_same_each_time() -> None:
-    lives = _cut(random.Random(5), 40, 30, 300)
+    lives = cut(random.Random(5), 40, 30, 300)
     assert pack(lives, 300, STEPS) == pack(lives, 300, STEPS)
 
 

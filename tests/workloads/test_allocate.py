@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import random
 from itertools import combinations
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from bench.allocate import Buffer, check, main
 from ge.dialects.diagnostics import CheckFailed
+from tests.lowering.test_pack import cut
 
 HEAD = "id,lower,upper,size\n"
 TIGHT = HEAD + "a,0,4,2\nb,0,2,3\nc,2,4,1\nd,2,4,2\ne,-3,0,5\n"
@@ -70,6 +72,16 @@ def test_what_does_not_fit_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
     assert _run(tmp_path, HEAD + "0,0,2,5\n1,1,3,5\n", "--capacity", "9") == 5
     shown = capsys.readouterr().err
     assert "b.csv: error: must fit 9 bytes, 10 are alive at once" in shown
+
+
+def test_a_search_has_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lives = cut(random.Random(10), 16, 16, 160)
+    rows = (f"{n},{x.first},{x.last + 1},{x.bytes}\n" for n, x in enumerate(lives))
+    text = HEAD + "".join(rows)
+    assert _run(tmp_path, text, "--capacity", "160") == 0
+    assert _run(tmp_path, text, "--capacity", "160", "--seconds", "0") == 5
+    shown = capsys.readouterr().err
+    assert "must fit 160 bytes, no plan was found in 0 s; 160 are alive at once" in shown
 
 
 def test_the_checker_sees_what_is_wrong() -> None:
