@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
-from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -17,31 +16,9 @@ from xdsl.passes import ModulePass
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
 from ge.dialects.npu.program import ALIGNMENT
+from ge.lowering.lives import Life, height, lower_bound
+from ge.lowering.pack import FIRST_DETOURS, pack
 from ge.lowering.programs import programs_of
-
-
-class Life(NamedTuple):
-    """A tensor's bytes, from the call that first writes it to the last that reads it, inclusive."""
-
-    first: int
-    last: int
-    bytes: int
-
-    def meets(self, other: Life) -> bool:
-        return self.first <= other.last and other.first <= self.last
-
-
-def lower_bound(lives: Sequence[Life]) -> int:
-    """The largest sum of sizes that are alive at once: no plan can do with less."""
-    at: dict[int, int] = {}
-    for life in lives:
-        at[life.first] = at.get(life.first, 0) + life.bytes
-        at[life.last + 1] = at.get(life.last + 1, 0) - life.bytes
-    most = now = 0
-    for moment in sorted(at):
-        now += at[moment]
-        most = max(most, now)
-    return most
 
 
 class _Placed:
@@ -101,10 +78,28 @@ _ORDERS: tuple[Callable[[Life], tuple[int, ...]], ...] = (
 """Orders in which tensors are placed; the plan that needs least is kept."""
 
 
+SEARCHED = 512
+"""Most lives that a search is tried on: its steps may look at all that meet."""
+
+
 def plan(lives: Sequence[Life]) -> list[int]:
-    """Addresses under which no two lives that meet overlap; the best of several orders."""
-    best: tuple[int, list[int]] | None = None
+    """Addresses under which no two lives that meet overlap: the best of several strategies."""
     bound = lower_bound(lives)
+    places = by_order(lives, bound)
+    if len(lives) > SEARCHED:
+        return places
+    for capacity in (bound, bound + bound // 100):
+        if height(lives, places) <= capacity:
+            break
+        found = pack(lives, capacity, len(lives) + FIRST_DETOURS)
+        if found is not None:
+            return found
+    return places
+
+
+def by_order(lives: Sequence[Life], bound: int) -> list[int]:
+    """First fit in several orders: the best, or the first that meets the bound."""
+    best: tuple[int, list[int]] | None = None
     for key in _ORDERS:
         order = sorted(range(len(lives)), key=lambda i: (key(lives[i]), i))
         places = first_fit(lives, order)
@@ -115,24 +110,6 @@ def plan(lives: Sequence[Life]) -> list[int]:
             break
     assert best is not None
     return best[1]
-
-
-def height(lives: Sequence[Life], places: Sequence[int]) -> int:
-    """Bytes that a plan takes."""
-    return max((p + x.bytes for p, x in zip(places, lives, strict=True)), default=0)
-
-
-def overlaps(lives: Sequence[Life], places: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs that are alive at once and share bytes: a plan must have none."""
-    found = []
-    order = sorted(range(len(lives)), key=lambda i: places[i])
-    for n, i in enumerate(order):
-        for j in order[n + 1 :]:
-            if places[j] >= places[i] + lives[i].bytes:
-                break
-            if lives[i].meets(lives[j]):
-                found.append((i, j))
-    return found
 
 
 def lives_of(program: ProgramOp) -> dict[TensorOp, Life]:

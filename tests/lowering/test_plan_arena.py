@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from ge.lowering.plan_arena import Life, height, lower_bound, overlaps, plan
+from ge.lowering.lives import Life, height, lower_bound, overlaps
+from ge.lowering.plan_arena import plan
 
 
 def _random_lives(seed: int) -> list[Life]:
