@@ -18,7 +18,7 @@ from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import main_of, replace_body
 from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
 from ge.lowering import image_anchors as image_anchors  # registers its rows
 from ge.lowering.anchors import ANCHORS, copy_of, elementwise, host, rowwise
@@ -38,8 +38,7 @@ class GraphToFusedPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = main_of(op)
         block = _Kernels(main).block
-        main.body.detach_block(0).erase(safe_erase=False)
-        main.body.add_block(block)
+        replace_body(main, block)
 
 
 class _Kernels:

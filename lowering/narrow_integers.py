@@ -16,7 +16,7 @@ from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError
 from ge.dialects.graph.base import ConstantOp, GraphOp, type_of
 from ge.dialects.graph.kinds import ElementType
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import main_of, replace_body
 from ge.dialects.graph.ops import unary
 
 LEAST, MOST = -(2**31), 2**31 - 1
@@ -35,8 +35,7 @@ class NarrowIntegersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         main = main_of(op)
         block = _Narrowed(main).block
-        main.body.detach_block(0).erase(safe_erase=False)
-        main.body.add_block(block)
+        replace_body(main, block)
 
 
 class _Narrowed:

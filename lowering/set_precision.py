@@ -18,7 +18,7 @@ from ge.dialects.dtypes import DType
 from ge.dialects.graph import OPS
 from ge.dialects.graph.base import ConstantOp, GraphOp
 from ge.dialects.graph.kinds import ElementType
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import main_of, replace_body
 from ge.dialects.graph.ops import binary, norm, reduce, unary
 from ge.lowering.views import VIEWS
 
@@ -59,8 +59,7 @@ class SetPrecisionPass(ModulePass):
             raise InputError(f"'mode' must be one of {', '.join(MODES)}, got '{self.mode}'{hint}")
         main = main_of(op)
         block = _Retyped(main, MODES[self.mode], self.mode == "mixed", self._kept(main)).block
-        main.body.detach_block(0).erase(safe_erase=False)
-        main.body.add_block(block)
+        replace_body(main, block)
 
     def _kept(self, main: FuncOp) -> frozenset[str]:
         """The names in `keep`; raises InputError for one that the model does not have."""

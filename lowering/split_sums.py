@@ -23,6 +23,7 @@ from ge.dialects.graph.ops.unary import CastOp
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.dialects.npu.target import Target
+from ge.lowering.kernels.description import Description
 from ge.lowering.kernels.matmul import describe_matmul
 from ge.lowering.kernels.product_tiling import shortest
 from ge.lowering.kernels.region import place_of
@@ -43,33 +44,41 @@ class SplitSumsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = targets.load(self.target)
+        found: dict[Description, int] = {}
         for kernel in list(main_of(op).body.block.ops):
-            if isinstance(kernel, MatMulOp) and kernel.tiling is None:
-                _split(kernel, machine)
+            if isinstance(kernel, MatMulOp) and _may_split(kernel):
+                description = describe_matmul(kernel)
+                if description not in found:
+                    found[description] = _slices(kernel, description, machine)
+                if (slices := found[description]) > 1:
+                    _replace(kernel, _product(kernel, slices))
 
 
-def _split(kernel: MatMulOp, target: Target) -> None:
-    """Replace the kernel if some number of slices is quicker."""
+def _may_split(kernel: MatMulOp) -> bool:
+    """Whether it sums floats, has elements, and nobody has chosen its tiles."""
+    floats = dtypes.of_ir(type_of(kernel.ins[0]).element_type).is_float
+    return floats and kernel.tiling is None and 0 not in shape_of(kernel.body.block.args[0])
+
+
+def _slices(kernel: MatMulOp, description: Description, target: Target) -> int:
+    """The number of slices that is quickest; 1 leaves the sum whole."""
     *batch, rows, columns = shape_of(kernel.body.block.args[0])
     depth = shape_of(kernel.ins[0])[-1]
-    floats = dtypes.of_ir(type_of(kernel.ins[0]).element_type).is_float
-    if not floats or 0 in (*batch, rows, columns):
-        return
-    best, chosen = shortest(describe_matmul(kernel), target), None
+    best, chosen = shortest(description, target), 1
     for slices in SLICES:
         if depth % slices or depth // slices < SHORTEST:
             continue
         product = _product(kernel, slices)
         elements = slices * prod(batch) * rows * columns
         cycles = shortest(describe_matmul(product.kernel), target) + KERNEL_CYCLES
+        product.erase()
         cycles += max(
             2 * 4 * elements / target.bytes_per_cycle("l2_read"),
             _adding(elements, target),
         )
         if cycles < best:
-            best, chosen = cycles, product
-    if chosen is not None:
-        _replace(kernel, chosen)
+            best, chosen = cycles, slices
+    return chosen
 
 
 def _adding(elements: int, target: Target) -> float:
@@ -81,8 +90,15 @@ def _adding(elements: int, target: Target) -> float:
 
 @dataclass(frozen=True)
 class _Sliced:
+    """A product in slices that stands in no block yet."""
+
     views: Sequence[ViewOp]
     kernel: MatMulOp
+
+    def erase(self) -> None:
+        """Leave no reader behind of what it multiplies."""
+        for op in (self.kernel, *self.views):
+            op.erase()
 
 
 def _product(kernel: MatMulOp, slices: int) -> _Sliced:

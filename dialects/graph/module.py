@@ -34,6 +34,12 @@ def main_of(module: ModuleOp) -> FuncOp:
     raise InputError("a module must have a function 'main' with a body, got none")
 
 
+def replace_body(main: FuncOp, block: Block) -> None:
+    """Give a model's function another body, which was made from the one it has."""
+    main.body.detach_block(0).erase(safe_erase=False)
+    main.body.add_block(block)
+
+
 def return_of(main: FuncOp) -> ReturnOp:
     """What the function gives back."""
     last = main.body.block.last_op

@@ -10,6 +10,7 @@ from math import ceil, prod
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, DimKind, Vector
+from ge.lowering.kernels.product_cost import cut, multiply
 from ge.lowering.kernels.tiling import Tiling
 from ge.lowering.kernels.vector_cost import VectorCost
 
@@ -114,31 +115,18 @@ class _Costs:
         vector = VectorCost(self.d, self.target).cycles(body, sizes)
         out = q * (kv + self.d.extents["e"]) * 4
         drained = out / self.target.rate("l0c_ub", "").bytes_per_cycle + 70 * parts
-        cube = self.product(q, kv, self.d.extents["d"]) + self.product(q, self.d.extents["e"], kv)
+        products = ((q, kv, self.d.extents["d"]), (q, self.d.extents["e"], kv))
+        dtype = self.d.operands[0].dtype
+        cube = sum(multiply(self.target, dtype, *sizes) for sizes in products)
         entries = parts * sum(len(v.steps) + FLAGS for v in body)
         crowded = self.vector_bytes(q, kv, parts, 2) > self.target.bytes_of[Space.UB]
         if crowded or entries > self.target.queue_depth:
             return vector + drained + cube + HAND_OVER
-        return max(vector, drained, cube, self.loads(kv), self.cuts(q, kv))
+        moved = sum(cut(self.target, dtype, *sizes) for sizes in products)
+        return max(vector, drained, cube, self.loads(kv), moved)
 
     def loads(self, kv: int) -> float:
         """Keys and values on their way to `l1`, row by row."""
         rate, bytes_ = self.target.rate("gm_l1", ""), self.d.operands[0].dtype.bytes
         widths = (self.d.extents["d"], self.d.extents["e"])
         return sum(kv * max(rate.row, w * bytes_ / rate.bytes_per_cycle) for w in widths)
-
-    def cuts(self, q: int, kv: int) -> float:
-        """Both products' operands on their way to the matrix unit."""
-        left, right = (self.target.rate(name, "") for name in ("l1_l0a", "l1_l0b"))
-        depth, wide = self.d.extents["d"], self.d.extents["e"]
-        bytes_ = self.d.operands[0].dtype.bytes
-        moved = q * (depth + kv) / left.bytes_per_cycle
-        moved += kv * (depth + wide) / right.bytes_per_cycle
-        return moved * bytes_ + 2 * (left.start + right.start)
-
-    def product(self, m: int, n: int, k: int) -> float:
-        """The matrix unit's cycles for a product, padded to its cube."""
-        dtype = self.d.operands[0].dtype
-        rate = self.target.rate("mmad", dtype.name)
-        cubes = ceil(m / 16) * ceil(n / 16) * ceil(k * dtype.bytes / 32)
-        return rate.start + rate.item * cubes

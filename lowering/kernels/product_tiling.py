@@ -8,9 +8,11 @@ from itertools import product
 from math import ceil, inf, prod
 
 from ge.dialects.npu.geometry import lines
+from ge.dialects.npu.isa.cube import CUBE
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, Operand
+from ge.lowering.kernels.product_cost import cut, multiply
 from ge.lowering.kernels.tiling import Pairs, Tiling, filled
 from ge.lowering.kernels.vector_cost import VectorCost
 
@@ -18,7 +20,6 @@ Sizes = dict[str, int]
 Chunks = tuple[tuple[int, tuple[str, int]], ...]
 
 ACC_BYTES = 4
-CUBE = 16
 UB_SHARE = 0.9
 """How much of the vector memory a first guess may fill: sizes are rounded up later."""
 DEPTHS = (256, 128, 64, 32, 16)
@@ -109,8 +110,8 @@ class _Product:
         ]
         # Large ones first: they are mostly better, and what cannot be near the best is left out.
         for tile in sorted(tiles, key=lambda t: -prod(t.values())):
-            for cut in cuts:
-                steps = next((s for s in cut if self.fits(tile, s.small)), None)
+            for way in cuts:
+                steps = next((s for s in way if self.fits(tile, s.small)), None)
                 if steps is None:
                     continue
                 each, last = self.tile_cycles(tile, steps.small)
@@ -248,8 +249,9 @@ class _Product:
         # With one copy of the accumulators the next product waits for this one's epilogue.
         single = 2 * m * n * ACC_BYTES > self.target.bytes_of[Space.L0C]
         alone = max(out, vector) if single else 0.0
-        cube = steps * self.multiply(m, n, k) + alone
-        return max(cube, steps * self.cut(m, n, k), out, vector), out + vector
+        dtype = self.left.dtype
+        cube = steps * multiply(self.target, dtype, m, n, k) + alone
+        return max(cube, steps * cut(self.target, dtype, m, n, k), out, vector), out + vector
 
     def waves(self, block: Sizes) -> tuple[int, int]:
         """Blocks of the busiest core, and the cores that work at once."""
@@ -276,18 +278,6 @@ class _Product:
             some = lines(box, o.strides, o.dtype.bytes) if box else (o.dtype.bytes, 1)
             self.moved[key] = some
         return self.moved[key]
-
-    def multiply(self, m: int, n: int, k: int) -> float:
-        """One step in the matrix unit, padded to its cube."""
-        rate = self.target.rate("mmad", self.left.dtype.name)
-        cubes = ceil(m / CUBE) * ceil(n / CUBE) * ceil(k * self.bytes / 32)
-        return rate.start + rate.item * cubes
-
-    def cut(self, m: int, n: int, k: int) -> float:
-        """One step's tiles on their way from `l1`."""
-        left, right = (self.target.rate(name, "") for name in ("l1_l0a", "l1_l0b"))
-        moved = m / left.bytes_per_cycle + n / right.bytes_per_cycle
-        return left.start + right.start + moved * k * self.bytes
 
     def loads(self, plan: _Plan) -> tuple[float, float, float]:
         """Cycles of a tile's loads into `l1`, the bytes they move, and cycles of the first ones.

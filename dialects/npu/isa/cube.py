@@ -22,9 +22,14 @@ CUBE = 16
 DEPTH_BYTES = 32
 
 
-def _cubes(m: int, n: int, k: int, dt: DType, **_: Any) -> Work:
+def cubes(m: int, n: int, k: int, dt: DType) -> int:
+    """How many cubes a product of tiles falls into, the last ones padded."""
     depth = DEPTH_BYTES // dt.bytes
-    return Work(items=-(-m // CUBE) * -(-n // CUBE) * -(-k // depth))
+    return -(-m // CUBE) * -(-n // CUBE) * -(-k // depth)
+
+
+def _cubes(m: int, n: int, k: int, dt: DType, **_: Any) -> Work:
+    return Work(items=cubes(m, n, k, dt))
 
 
 def accumulator(dt: DType) -> DType:
