@@ -95,6 +95,10 @@ class Planner:
             signature, outs = self._one(*head)
             same = Repeated(self._signature(signature), trips)
             return self._made((trips, same[0]), outs, same, lambda trip: head)
+        if trips == 1:
+            signature, outs = self._one(*head)
+            number = self._signature(signature)
+            return self._made(("all", number), outs, (number,), lambda trip: head)
         if trips > MOST:
             raise Irregular
         found = self._all_at_once(trips, head) if trips > FEW else None

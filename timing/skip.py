@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ge.timing.courses import MOST, Course, Planner, Repeated
-from ge.timing.engine import NEVER, Clock, Effect
+from ge.timing.effects import NEVER, Effect, Snapshot
+from ge.timing.engine import Clock
 from ge.timing.layout import Layout
 from ge.timing.regions import CORE, Irregular, Region
-from ge.timing.snapshots import Snapshot, Snapshots, restore
+from ge.timing.snapshots import Snapshots, resume
 from ge.timing.walk import Core
 
 LARGEST = 1 << 62
@@ -72,7 +73,16 @@ class Skipper:
             value = core.core if register == CORE else registers[register]
             head.append(value % modulus if modulus else value)
         course = planner.course(trips, *head)
-        _Runner(self._snapshots, core, planner, course).whole()
+        clock: Clock = core.clock
+        state, key = self._snapshots.take(core, clock), (region, WHOLE, course.number)
+        known = state.next.get(key) if state else None
+        if known:
+            clock.apply(known[0])
+            resume(known[1], core, clock)
+        else:
+            effect, after = _Runner(self._snapshots, core, planner, course, state).whole()
+            if state and after:
+                state.next[key] = effect, after
         for register, value in zip(planner.results, course.results, strict=True):
             registers[register] = value
         core.place = region.end
@@ -81,14 +91,21 @@ class Skipper:
 class _Runner:
     """Runs one course on one core."""
 
-    def __init__(self, snapshots: Snapshots, core: Core, planner: Planner, course: Course) -> None:
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        core: Core,
+        planner: Planner,
+        course: Course,
+        state: Snapshot | None,
+    ) -> None:
         self._snapshots = snapshots
         self._core = core
         self._clock: Clock = core.clock
         self._planner = planner
         self._region = planner.region
         self._course = course
-        self._state = snapshots.take(core, self._clock)
+        self._state = state
         self._current = True
         """Whether the core is in the state, or has yet to be brought there."""
         self._effects: list[Effect] = []
@@ -96,25 +113,22 @@ class _Runner:
         self._seen: dict[Snapshot, int] = {}
         """States before them, and how many trips came before that."""
 
-    def whole(self) -> None:
-        """Run the course, or do what it has done from the same state before."""
-        before, key = self._state, (self._region, WHOLE, self._course.number)
-        known = before.next.get(key) if before else None
-        if known:
-            self._do(known)
+    def whole(self) -> tuple[Effect, Snapshot | None]:
+        """Run the course; what it does, and the state it leaves."""
+        mark = self._clock.mark()
+        trips = len(self._course.signatures)
+        if trips == 1 or (trips <= SHORT and not self._planner.inner):
+            for trip in range(trips):
+                self._walk(trip)
+            self._state = self._snapshots.take(self._core, self._clock)
         else:
-            mark = self._clock.mark()
-            trips = len(self._course.signatures)
-            if trips == 1 or (trips <= SHORT and not self._planner.inner):
-                for trip in range(trips):
-                    self._walk(trip)
-                self._state = self._snapshots.take(self._core, self._clock)
-            else:
-                self._trips()
-            effect = self._clock.measure(mark)
-            if before and self._state:
-                before.next[key] = effect, self._state
+            self._trips()
+        effect = self._clock.measure(mark)
+        if self._core.planner is None:
+            # What comes next is another region, more often than not: it asks for the state only.
+            self._current = False
         self._catch_up()
+        return effect, self._state
 
     def _trips(self) -> None:
         signatures, trip = self._course.signatures, 0
@@ -145,7 +159,7 @@ class _Runner:
         key = (self._region, TRIP, self._course.signatures[trip])
         known = before.next.get(key)
         if known:
-            self._do(known)
+            self._do(*known)
             self._effects.append(known[0])
             return
         self._catch_up()
@@ -169,14 +183,14 @@ class _Runner:
         core.run_between(self._region.start, self._region.end)
         core.planner = outer
 
-    def _do(self, known: tuple[Effect, Snapshot]) -> None:
-        effect, self._state = known
+    def _do(self, effect: Effect, state: Snapshot) -> None:
         self._clock.apply(effect)
+        self._state = state
         self._current = False
 
     def _catch_up(self) -> None:
         if not self._current and self._state:
-            restore(self._state, self._core, self._clock)
+            resume(self._state, self._core, self._clock)
             self._current = True
 
     def _forget(self) -> None:
