@@ -31,7 +31,6 @@ from ge.timing.areas import check_fits, symbols
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
 from ge.timing.estimate import meetings_of
-from ge.timing.layout import Layout
 from ge.timing.listener import Listener
 from ge.timing.quick import QuickCode
 from ge.timing.skip import Skipper
@@ -201,7 +200,7 @@ class Simulator:
 
     @cached_property
     def _skipper(self) -> Skipper:
-        return Skipper(Layout(self._code))
+        return Skipper(self._code)
 
     @cached_property
     def _quick(self) -> QuickCode:

@@ -7,6 +7,7 @@ straight to it unless their queue waits for something.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from ge.dialects.npu.instr import Inst
@@ -24,9 +25,11 @@ _PLAIN = _CONSTANTS.union(scalar.ARITHMETIC)
 class QuickCode:
     """The entries of a program's instructions, for cores with one listener or with any number."""
 
-    def __init__(self, code: Code, alone: bool) -> None:
+    def __init__(self, code: Code, alone: bool, wanted: Container[int] | None = None) -> None:
+        """Scalar results other than the `wanted` ones are left out; None wants all of them."""
         self._code = code
         self._alone = alone
+        self._wanted = wanted
         self.entries: list[Entry] = [self._first_time] * len(code.program.code)
         self.entries.append(lambda core, _: core.ran_past())
         self._targets = frozenset(code.program.labels.values())
@@ -41,13 +44,15 @@ class QuickCode:
     def _block(self, index: int, inst: Inst) -> Entry:
         """Scalar instructions from one on that are always run one after the other."""
         code, at, parts = self._code.program.code, index, []
-        while at == index or (code[at].instr in _PLAIN and at not in self._targets):
-            parts.append(self._plain(code[at]))
+        wanted, targets = self._wanted, self._targets
+        while at == index or (code[at].instr in _PLAIN and at not in targets):
+            if wanted is None or at in wanted:
+                parts.append(self._plain(code[at]))
             at += 1
             if at == len(code):
                 break
-        more = len(parts) - 1
-        if not more:
+        more = at - index - 1
+        if not more and parts:
             return parts[0]
 
         def entry(core: Any, registers: Registers) -> None:
@@ -63,8 +68,8 @@ class QuickCode:
         if row in _CONSTANTS:
             value = self._code.operand(inst, 1)
             return instruction(row.mnemonic, False)(inst.args[0].number, value)
-        target, *numbers = (v.number if isinstance(v, Reg) else v for v in inst.args)
-        held = (isinstance(v, Reg) for v in inst.args[1:])
+        target, *numbers = [v.number if type(v) is Reg else v for v in inst.args]
+        held = [type(v) is Reg for v in inst.args[1:]]
         return instruction(row.mnemonic, *held)(target, *numbers)
 
     def _entry(self, index: int, inst: Inst) -> Entry:

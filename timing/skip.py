@@ -8,8 +8,10 @@ from ge.timing.courses import MOST, Course, Planner, Repeated
 from ge.timing.effects import NEVER, Effect, Snapshot
 from ge.timing.engine import Clock
 from ge.timing.layout import Layout
+from ge.timing.quick import QuickCode
 from ge.timing.regions import CORE, Irregular, Region
 from ge.timing.snapshots import Snapshots, resume
+from ge.timing.steps import Code
 from ge.timing.walk import Core
 
 LARGEST = 1 << 62
@@ -25,8 +27,10 @@ WINDOW = 16
 class Skipper:
     """What the cores of a program know of its loops and functions; they share it."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, code: Code) -> None:
+        self._layout = Layout(code)
+        self.entries = QuickCode(code, alone=True, wanted=self._layout.wanted()).entries
+        """What runs the instructions of regions."""
         self._snapshots = Snapshots()
 
     def loop(self, core: Core, place: int, trips: int) -> bool:
