@@ -77,19 +77,43 @@ class Skipper:
             value = core.core if register == CORE else registers[register]
             head.append(value % modulus if modulus else value)
         course = planner.course(trips, *head)
+        if core.planner and _is_brief(planner, course):
+            for trip in range(len(course.signatures)):
+                _walk(core, planner, course, trip)
+        else:
+            self._run_course(core, planner, course)
+        for register, value in zip(planner.results, course.results, strict=True):
+            registers[register] = value
+        core.place = region.end
+
+    def _run_course(self, core: Core, planner: Planner, course: Course) -> None:
+        """Run a course, or do what it has done from the same state before."""
         clock: Clock = core.clock
-        state, key = self._snapshots.take(core, clock), (region, WHOLE, course.number)
+        state, key = self._snapshots.take(core, clock), (planner.region, WHOLE, course.number)
         known = state.next.get(key) if state else None
         if known:
             clock.apply(known[0])
             resume(known[1], core, clock)
-        else:
-            effect, after = _Runner(self._snapshots, core, planner, course, state).whole()
-            if state and after:
-                state.next[key] = effect, after
-        for register, value in zip(planner.results, course.results, strict=True):
-            registers[register] = value
-        core.place = region.end
+            return
+        effect, after = _Runner(self._snapshots, core, planner, course, state).whole()
+        if state and after:
+            state.next[key] = effect, after
+
+
+def _is_brief(planner: Planner, course: Course) -> bool:
+    """Whether to look what it does from a state takes longer than to run it."""
+    trips = len(course.signatures)
+    return trips == 1 or (trips <= SHORT and not planner.inner)
+
+
+def _walk(core: Core, planner: Planner, course: Course, trip: int) -> None:
+    """Run one trip, instruction by instruction and inner loop by inner loop."""
+    outer, start = core.planner, course.starts(trip)
+    for at, register in planner.carried:
+        core.registers[register] = start[at]
+    core.planner = planner
+    core.run_between(planner.region.start, planner.region.end)
+    core.planner = outer
 
 
 class _Runner:
@@ -120,10 +144,9 @@ class _Runner:
     def whole(self) -> tuple[Effect, Snapshot | None]:
         """Run the course; what it does, and the state it leaves."""
         mark = self._clock.mark()
-        trips = len(self._course.signatures)
-        if trips == 1 or (trips <= SHORT and not self._planner.inner):
-            for trip in range(trips):
-                self._walk(trip)
+        if _is_brief(self._planner, self._course):
+            for trip in range(len(self._course.signatures)):
+                _walk(self._core, self._planner, self._course, trip)
             self._state = self._snapshots.take(self._core, self._clock)
         else:
             self._trips()
@@ -138,7 +161,7 @@ class _Runner:
         signatures, trip = self._course.signatures, 0
         while trip < len(signatures):
             if self._state is None:
-                self._walk(trip)
+                _walk(self._core, self._planner, self._course, trip)
                 self._state = self._snapshots.take(self._core, self._clock)
             elif (earlier := self._seen.get(self._state)) is not None and (
                 trips := self._repeat(trip, len(self._effects) - earlier)
@@ -168,7 +191,7 @@ class _Runner:
             return
         self._catch_up()
         mark = self._clock.mark()
-        self._walk(trip)
+        _walk(self._core, self._planner, self._course, trip)
         effect = self._clock.measure(mark)
         self._effects.append(effect)
         self._state = self._snapshots.take(self._core, self._clock)
@@ -176,16 +199,6 @@ class _Runner:
             before.next[key] = effect, self._state
         else:
             self._forget()
-
-    def _walk(self, trip: int) -> None:
-        """Run one trip, instruction by instruction and inner loop by inner loop."""
-        core, outer = self._core, self._core.planner
-        start = self._course.starts(trip)
-        for at, register in self._planner.carried:
-            core.registers[register] = start[at]
-        core.planner = self._planner
-        core.run_between(self._region.start, self._region.end)
-        core.planner = outer
 
     def _do(self, effect: Effect, state: Snapshot) -> None:
         self._clock.apply(effect)
@@ -228,8 +241,8 @@ def agreeing(signatures: Sequence[int], trip: int, period: int) -> int:
         return len(signatures) - trip
     found, window = 0, WINDOW
     while (at := trip + found) < len(signatures):
-        new = list(signatures[at : at + window])
-        old = list(signatures[at - period : at - period + len(new)])
+        new = signatures[at : at + window]
+        old = signatures[at - period : at - period + len(new)]
         if new != old:
             return found + next(i for i, (a, b) in enumerate(zip(new, old, strict=True)) if a != b)
         found += len(new)
