@@ -72,16 +72,6 @@ class Share(NamedTuple):
     peaking: int
     """Where the peak's account is."""
 
-    def taken(self, work: Work, sharers: int) -> int:
-        """What it takes, as if each of `sharers` cores took as much."""
-        return (work.hbm if self.of_hbm else work.bytes) * sharers
-
-    def charges(self, taken: int) -> Iterator[Charge]:
-        yield Charge(self.place, _up(taken / self.rate), self.credit, self.posted)
-        if self.peak:
-            # Bursts of several units add up: that delays none of them, but the program's end.
-            yield Charge(self.peaking, _up(taken / self.peak), 0, True)
-
 
 class Price(NamedTuple):
     """A rate of the target, with all that does not depend on how much work there is."""
@@ -101,15 +91,25 @@ class Price(NamedTuple):
     def items(self, work: Work) -> float:
         return -(-work.items // self.units) * self.rate.item
 
-    def at_peak(self, work: Work, sharers: int) -> float:
-        """Cycles that a resource needs for a core's share even in a burst."""
-        waited = (s.taken(work, sharers) / s.peak for s in self.shares if s.peak and not s.posted)
-        return max(waited, default=0.0)
+    def charged(self, work: Work, sharers: int) -> tuple[float, tuple[Charge, ...]]:
+        """What it takes from the shared resources, and how long a core's share of that lasts.
 
-    def charges(self, work: Work, sharers: int) -> Iterator[Charge]:
+        All is counted as if each of `sharers` cores took as much, the time at the burst rate.
+        """
+        at_peak, charges = 0.0, []
         for share in self.shares:
-            if taken := share.taken(work, sharers):
-                yield from share.charges(taken)
+            taken = (work.hbm if share.of_hbm else work.bytes) * sharers
+            if not taken:
+                continue
+            cycles = _up(taken / share.rate)
+            charges.append(Charge(share.place, cycles, share.credit, share.posted))
+            if share.peak:
+                burst = taken / share.peak
+                # Bursts of several units add up: that delays none, but the program's end.
+                charges.append(Charge(share.peaking, _up(burst), 0, True))
+                if not share.posted:
+                    at_peak = max(at_peak, burst)
+        return at_peak, tuple(charges)
 
     def tallies(self, row: Instr, work: Work) -> Iterator[tuple[Tally, int]]:
         stored = work.hbm if _writes_gm(row) else work.stored
@@ -161,12 +161,13 @@ class CostModel:
             )
         work = _work(row, named)
         miss = work.hbm / work.bytes if work.bytes else 0.0
+        at_peak, charges = price.charged(work, sharers)
         return Cost(
-            busy=_up(max(price.busy(work, miss), price.at_peak(work, sharers))),
-            idle=rate.idle,
-            latency=_up(_mix(rate.latency, rate.latency_miss, miss)),
-            charges=tuple(price.charges(work, sharers)),
-            tallies=tuple([(k, n) for k, n in price.tallies(row, work) if n]),
+            _up(max(price.busy(work, miss), at_peak)),
+            rate.idle,
+            _up(_mix(rate.latency, rate.latency_miss, miss)),
+            charges,
+            tuple([tally for tally in price.tallies(row, work) if tally[1]]),
         )
 
     def _price(self, rate: Rate) -> Price:

@@ -255,8 +255,8 @@ class Clock(Listener):
         # What was written to the memory's account has to get there before the program counts
         # as done; the credit is what the cache still holds.
         self.end = max(self.now, *self.levels)
-        for visit in (self.outside, *self.visits):
-            self.busy = added(self.busy, visit.busy)
+        each = zip(*(visit.busy for visit in (self.outside, *self.visits)), strict=True)
+        self.busy = [sum(cycles) for cycles in each]
         self.busy[SCALAR] += self.core.count * self._issue
 
     # Pieces of code whose effect is known.
@@ -287,8 +287,11 @@ class Clock(Listener):
     def apply(self, effect: Effect) -> None:
         """Do what a piece of code does, but for the state it leaves behind."""
         visit, now = self.visit, self.scalar_time()
-        visit.busy = added(visit.busy, effect.busy)
-        visit.tallies = added(visit.tallies, effect.tallies)
+        if visit.start < 0 and not any(visit.busy):
+            visit.busy, visit.tallies = list(effect.busy), list(effect.tallies)
+        else:
+            visit.busy = added(visit.busy, effect.busy)
+            visit.tallies = added(visit.tallies, effect.tallies)
         if effect.start != NEVER and not 0 <= visit.start <= now + effect.start:
             visit.start = now + effect.start
         if effect.end + now > visit.end:
