@@ -226,10 +226,8 @@ class Clock(Listener):
 
     def arrive_idle(self, number: int) -> None:
         """The core arrives while nothing in its queues waits for a flag."""
-        if self._behind:
-            last = self._since + self._behind.last
-        else:
-            last = max(*self.free, *self.done)
+        known = self._behind
+        last = self._since + known.last if known else max(*self.free, *self.done)
         self._meetings.arrive(number, max(self.scalar_time(), last))
 
     def reach(self, queue: int, number: int) -> None:
