@@ -106,6 +106,10 @@ class Meetings:
         """A core's arrival: the meeting cannot be earlier."""
         self._arrivals[number] = max(self._arrivals.get(number, 0), time)
 
+    def arrival(self, number: int) -> int:
+        """When the last core has arrived at meeting `number`."""
+        return self._arrivals[number]
+
     def time(self, number: int, launched: bool) -> int:
         """When the cores go on after meeting `number`."""
         last = self._arrivals[number]
@@ -302,6 +306,11 @@ class Clock(Listener):
             visit.end = effect.end + now
         self.now = now + effect.cycles
         self.core.count += effect.instructions
+        self._counted = self.core.count
+
+    def set_time(self, now: int) -> None:
+        """Have the scalar unit be at a time with the instruction that its core has come to."""
+        self.now = now
         self._counted = self.core.count
 
     def scalar_time(self) -> int:

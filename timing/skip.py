@@ -25,8 +25,8 @@ class Skipper:
     """What the cores of a program know of its loops and functions; they share it."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._snapshots = Snapshots()
+        self.layout = layout
+        self.snapshots = Snapshots()
 
     def loop(self, core: Core, place: int, trips: int) -> bool:
         """Run the loop that the instruction at `place` begins; whether that could be done."""
@@ -34,14 +34,14 @@ class Skipper:
         if outer:
             self._run(core, outer.inner[place + 1], trips)
             return True
-        planner = self._layout.loop(place)
+        planner = self.layout.loop(place)
         if planner is None or not self._in_one_kernel(core, planner.region):
             return False
         return self._try(core, planner, trips)
 
     def function(self, core: Core, place: int) -> None:
         """Run the function at `place` up to its end, if that can be done."""
-        planner = self._layout.function(place)
+        planner = self.layout.function(place)
         if planner is not None:
             self._try(core, planner, 1)
 
@@ -72,7 +72,7 @@ class Skipper:
             value = core.core if register == CORE else registers[register]
             head.append(value % modulus if modulus else value)
         course = planner.course(trips, *head)
-        _Runner(self._snapshots, core, planner, course).whole()
+        _Runner(self.snapshots, core, planner, course).whole()
         for register, value in zip(planner.results, course.results, strict=True):
             registers[register] = value
         core.place = region.end
