@@ -8,10 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 from ge.dialects.diagnostics import InputError
-from ge.lowering.pipelines import Level
+from ge.lowering.pipelines import Level, Options
 from ge.runtime.driver import Compilation
 from ge.runtime.simulator import Mode, Simulator
 from ge.runtime.stats import Stats
+from ge.runtime.variants import programs
 
 STAGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("eager", {}),
@@ -110,15 +111,24 @@ def ablation(compilation: Compilation) -> Ablation:
         raise InputError(
             f"an ablation must begin with a model of level 'graph', got '{compilation.level.value}'"
         )
-    options = compilation.options.eager()
+    names = [name for name, _ in STAGES]
     stages: list[Stage] = []
-    for name, switch in STAGES:
-        options = replace(options, **switch)
-        simulator = Simulator(compilation.fork(options).program())
+    dispatches: list[Dispatch] = []
+    for name, program in zip(names, programs(compilation, _options(compilation)), strict=True):
+        simulator = Simulator(program)
         stages.append(Stage(name, _timed(simulator)))
-        if name == STAGES[0][0]:
+        if not dispatches:
             dispatches = [_dispatched(simulator, us) for us in DISPATCHES_US]
     return Ablation(stages, dispatches)
+
+
+def _options(compilation: Compilation) -> list[Options]:
+    """Those of each stage."""
+    options, found = compilation.options.eager(), []
+    for _, switch in STAGES:
+        options = replace(options, **switch)
+        found.append(options)
+    return found
 
 
 def _timed(simulator: Simulator) -> Stats:

@@ -68,7 +68,11 @@ class Compilation:
     def lower(self) -> None:
         """Go down one level."""
         self.run(passes(self.level, self.options))
-        self.level = NEXT[self.level]
+        self.arrive(NEXT[self.level])
+
+    def arrive(self, level: Level) -> None:
+        """Be at a level: all passes that lead to it have run."""
+        self.level = level
         self.module.verify()
 
     def lower_to(self, level: Level) -> None:
