@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from ge.dialects.diagnostics import InputError
+from ge.dialects.npu.program import Program
 from ge.lowering.pipelines import Level, Options
 from ge.runtime.driver import Compilation
 from ge.runtime.simulator import Mode, Simulator
@@ -105,16 +106,25 @@ class Ablation:
             )
 
 
-def ablation(compilation: Compilation) -> Ablation:
-    """Compile a model of graph operators stage by stage, and time each."""
+def ablation(compilation: Compilation, framework: Compilation | None = None) -> Ablation:
+    """Compile a model of graph operators stage by stage, and time each.
+
+    `framework` has the operators that a framework launches, where those are not the model's: it is
+    what the first stage compiles, with options of its own.
+    """
     if compilation.level is not Level.GRAPH:
         raise InputError(
             f"an ablation must begin with a model of level 'graph', got '{compilation.level.value}'"
         )
-    names = [name for name, _ in STAGES]
+    first, *rest = _options(compilation)
+    if framework is None:
+        compiled: Iterable[Program] = programs(compilation, [first, *rest])
+    else:
+        alone = framework.fork(framework.options.eager())
+        compiled = chain([alone.program()], programs(compilation, rest))
     stages: list[Stage] = []
     dispatches: list[Dispatch] = []
-    for name, program in zip(names, programs(compilation, _options(compilation)), strict=True):
+    for (name, _), program in zip(STAGES, compiled, strict=True):
         simulator = Simulator(program)
         stages.append(Stage(name, _timed(simulator)))
         if not dispatches:

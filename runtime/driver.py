@@ -133,6 +133,12 @@ def begin(source: Source, options: Options, watch: Watch | None = None) -> Compi
     return compilation
 
 
+def unsimplified(source: Source, options: Options) -> Compilation:
+    """The operators of a model as they stand: what a framework runs that does not look at them."""
+    module, level = source.read(make_context())
+    return Compilation(module, level, checked(options))
+
+
 def checked(options: Options) -> Options:
     """The options with the number of cores filled in; raises InputError for what is not known."""
     if options.precision not in PRECISIONS:
