@@ -14,7 +14,7 @@ def hottest(stats: Stats) -> list[dict[str, Any]]:
     """The kernels that take most, equal ones of all layers together."""
     groups: dict[Hashable, list[KernelTime]] = {}
     for kernel in stats.kernels:
-        groups.setdefault((kernel.name, kernel.tallies[: -1]), []).append(kernel)
+        groups.setdefault((kernel.name, kernel.tallies[:-1]), []).append(kernel)
     largest = sorted(groups.values(), key=lambda kernels: -sum(k.cycles for k in kernels))
     return [_row(stats, kernels) for kernels in largest[:SHOWN]]
 

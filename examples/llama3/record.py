@@ -78,9 +78,7 @@ class _Kernels(TorchDispatchMode):
         super().__init__()
         self._names = names
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if not self._names.quiet:
             op = func._schema.name.removeprefix("aten::")
@@ -96,9 +94,7 @@ class _Attention(TorchFunctionMode):
         super().__init__()
         self._names = names
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **(kwargs or {}))
         names = self._names
