@@ -35,6 +35,8 @@ class Outside:
         self._called = {label(i.args[0]) for i in code if i.instr is scalar.call} - set(functions)
         self._entered = {label(i.args[-1]) for i in code if i.instr in BRANCHES}
         self._exposes: dict[int, set[int]] = {place: set() for place in self._called}
+        self._flows: dict[Inst, tuple[set[int], int]] = {}
+        """What instructions read, and what they write; -1 for nothing."""
         self._needed: set[int] = set()
         self._sink = self._needed
         """Where what is exposed goes: to all regions, or to the callers of a function."""
@@ -73,11 +75,16 @@ class Outside:
             self._sink, self._written = self._needed, set()
 
     def _instruction(self, inst: Inst) -> None:
-        found = flow(inst)
-        bases = {v.base.number for v in inst.args if isinstance(v, Addr) and v.base}
-        self._sink |= ({*found.reads} | bases) - self._written
-        if found.target >= 0:
-            self._written.add(found.target)
+        known = self._flows.get(inst)
+        if known is None:
+            found = flow(inst)
+            bases = {v.base.number for v in inst.args if isinstance(v, Addr) and v.base}
+            known = self._flows[inst] = {*found.reads} | bases, found.target
+        reads, target = known
+        if reads:
+            self._sink |= reads - self._written
+        if target >= 0:
+            self._written.add(target)
         if inst.instr is scalar.call:
             self._call(self._label(inst.args[0]))
         if inst.instr in LEAVES:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ge.dialects.npu.isa import scalar, sync
+from ge.timing.courses import Planner
 from ge.timing.engine import Visit
 from ge.timing.layout import Layout
 from ge.timing.regions import CORE, Irregular
@@ -81,6 +82,8 @@ class Stretches:
         self._layout = layout
         self._found: dict[int, Stretch | None] = {}
         self._numbers: dict[Any, int] = {}
+        self._left: dict[tuple[int, ...], dict[int, Sequence[int]]] = {}
+        """What calls leave in registers, by core."""
         self._joints: dict[tuple[Snapshot, ...], Joint] = {}
 
     def at(self, place: int) -> Stretch | None:
@@ -116,7 +119,7 @@ class Stretches:
                 signature.append(inst.instr)
             elif inst.instr is scalar.call:
                 label = code.label(inst.args[0])
-                signature.append((label, self._call(label, constants, results)))
+                signature.append(self._call(label, constants, results))
                 kernel = code.kernel_of[label]
                 calls.append(Call(kernel, code.sources(kernel, place)))
             elif inst.instr is sync.sync__arrive:
@@ -135,7 +138,7 @@ class Stretches:
     def _call(
         self, label: int, constants: dict[int, int], results: dict[int, Sequence[int]]
     ) -> tuple[int, ...]:
-        """What a function's time depends on beside the core; what it leaves goes to `results`."""
+        """The function and what its time depends on; what it leaves goes to `results`."""
         planner = self._layout.function(label)
         if planner is None or self._code.kernel_of[label] < 0:
             raise Irregular
@@ -147,15 +150,19 @@ class Stretches:
             if value is None or abs(value) > LARGEST:
                 raise Irregular
             head.append(value % modulus if modulus else value)
-        left = [self._left(planner, core, head) for core in range(self._code.program.cores)]
-        for register, values in zip(planner.results, zip(*left, strict=True), strict=True):
+        key = (label, *head)
+        if key not in self._left:
+            cores = range(self._code.program.cores)
+            left = [_left(planner, core, head) for core in cores]
+            self._left[key] = dict(zip(planner.results, zip(*left, strict=True), strict=True))
+        for register in self._left[key]:
             constants.pop(register, None)
-            results[register] = values
-        return tuple(head)
+        results |= self._left[key]
+        return key
 
-    def _left(self, planner: Any, core: int, head: Sequence[int]) -> Sequence[int]:
-        """The registers that a core's course through a function leaves."""
-        values = iter(head)
-        whole = [core if r == CORE else next(values) for r in planner.head]
-        found: Sequence[int] = planner.course(1, *whole).results
-        return found
+
+def _left(planner: Planner, core: int, head: Sequence[int]) -> Sequence[int]:
+    """The registers that a core's course through a function leaves."""
+    values = iter(head)
+    whole = [core if r == CORE else next(values) for r in planner.head]
+    return planner.course(1, *whole).results

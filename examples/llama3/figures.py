@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from ge.dialects.npu.isa.cube import CUBE
 from ge.dialects.npu.places import Space
 from ge.lowering.pipelines import Options
 from ge.runtime.ablation import Ablation, ablation
-from ge.runtime.driver import Compilation, begin, unsimplified
+from ge.runtime.driver import begin, unsimplified
 from ge.runtime.garbage import few_collections
 from ge.runtime.simulator import Simulator
 from ge.runtime.source import Source
