@@ -13,6 +13,7 @@ from examples.llama3.model import HALF, Geometry, decoder
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.isa.cube import CUBE
 from ge.dialects.npu.places import Space
+from ge.dialects.npu.target import Target
 from ge.lowering.pipelines import Options
 from ge.runtime.ablation import Ablation, ablation
 from ge.runtime.driver import begin, unsimplified
@@ -33,20 +34,20 @@ class Study:
     """A geometry on a target."""
 
     geometry: Geometry
-    target_name: str
+    target: str
     prompt: int
     tokens: int
     batch: int
 
     @cached_property
-    def target(self) -> targets.Target:
-        """The machine."""
-        return targets.load(self.target_name)
+    def machine(self) -> Target:
+        """The target."""
+        return targets.load(self.target)
 
-    @cached_property
+    @property
     def options(self) -> Options:
         """Everything on."""
-        return Options(target=self.target_name)
+        return Options(target=self.target)
 
     def part(self, name: str) -> dict[str, Any]:
         """One part of the figures, with the seconds that it took."""
@@ -65,9 +66,9 @@ class Study:
     def about(self) -> dict[str, Any]:
         """What the target is; and where it cannot hold the model, how long a layer would take."""
         g = self.geometry
-        found: dict[str, Any] = {"target": self.target.name, "calibrated": self.target.calibrated}
+        found: dict[str, Any] = {"target": self.machine.name, "calibrated": self.machine.calibrated}
         need = g.weights_bytes + g.cache_bytes(1, self.prompt)
-        have = self.target.bytes_of[Space.GM]
+        have = self.machine.bytes_of[Space.GM]
         if need <= have:
             return found
         layer, one = (self._one_token(layers) for layers in (2, 1))
@@ -83,7 +84,7 @@ class Study:
         unread = 0 if g.tied else HALF * g.words * g.hidden  # Of the embedding, single rows.
         read = g.weights_bytes - unread + g.cache_bytes(1, self.prompt)
         limit = self._limit_us(g.multiply_adds(1, 1, past, 1), read)
-        return self._table(stages, self.tokens, limit)
+        return self._table(stages, self.tokens, 1, limit)
 
     def prefill(self) -> dict[str, Any]:
         """The prompt at once, batch 1."""
@@ -91,8 +92,9 @@ class Study:
         stages = self._stages(decoder(g, self.prompt), eager(g, self.prompt))
         work = g.multiply_adds(1, self.prompt, 0, 1)
         read = g.weights_bytes + g.cache_bytes(1, self.prompt)
-        use = work / (CUBE**3 * self.target.cores) / stages.stages[-1].cycles
-        return self._table(stages, 1, self._limit_us(work, read)) | {"cube_use": use}
+        use = work / (CUBE**3 * self.machine.cores) / stages.stages[-1].cycles
+        limit = self._limit_us(work, read)
+        return self._table(stages, 1, self.prompt, limit) | {"cube_use": use}
 
     def memory(self) -> dict[str, Any]:
         """What several prompts at once hold; and how much faster the pipeline makes them."""
@@ -103,7 +105,7 @@ class Study:
         serial, stats = (_timed(Simulator(program)) for program in compiled)
         arena = stats.to_json()["memory"]
         cache = g.cache_bytes(batch, self.prompt)
-        needed = sum(stats.roofline(kernel)[1] for kernel in stats.kernels) / self.target.clock_mhz
+        needed = sum(stats.roofline(kernel)[1] for kernel in stats.kernels) / self.machine.clock_mhz
         return {
             "batch": batch,
             "weights_bytes": g.weights_bytes,
@@ -112,7 +114,7 @@ class Study:
             "activations_bound_bytes": arena["arena_lower_bound_bytes"],
             "activations_no_reuse_bytes": arena["arena_no_reuse_bytes"] * layers // MEMORY_LAYERS,
             "total_bytes": g.weights_bytes + cache + arena["arena_bytes"],
-            "available_bytes": self.target.bytes_of[Space.GM],
+            "available_bytes": self.machine.bytes_of[Space.GM],
             "layer_us": {
                 "serial": (serial.us or 0.0) / MEMORY_LAYERS,
                 "pipeline": (stats.us or 0.0) / MEMORY_LAYERS,
@@ -139,17 +141,18 @@ class Study:
 
     def _limit_us(self, multiply_adds: int, read_bytes: int) -> float:
         """The larger of operations at the peak and bytes at the sustained bandwidth."""
-        cube = multiply_adds / (CUBE**3 * self.target.cores)
-        memory = read_bytes / self.target.bytes_per_cycle("hbm")
-        return max(cube, memory) / self.target.clock_mhz
+        cube = multiply_adds / (CUBE**3 * self.machine.cores)
+        memory = read_bytes / self.machine.bytes_per_cycle("hbm")
+        return max(cube, memory) / self.machine.clock_mhz
 
-    def _table(self, found: Ablation, times: int, limit_us: float) -> dict[str, Any]:
+    def _table(self, found: Ablation, times: int, tokens: int, limit_us: float) -> dict[str, Any]:
+        """Stages of a run of so many tokens, done so many times."""
         document = found.to_json()
         stages = [
             {
                 "name": row["name"],
                 "us": row["us"] * times,
-                "per_second": US / row["us"],
+                "tokens_per_second": tokens * US / row["us"],
                 "to_eager": row["to_eager"],
                 "reduction": 1 - 1 / row["to_eager"],
                 "of_limit": limit_us / row["us"],
