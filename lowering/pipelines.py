@@ -165,6 +165,8 @@ class Options:
     """Operators and nodes that every precision but `origin` computes in f32."""
     narrow: bool = False
     """64-bit integers in 32 bits."""
+    whole: bool = False
+    """Without fusion: one kernel for what an operator of the model is written as, where it can."""
 
     def eager(self) -> Options:
         """All four switches off: one launch an operator, as a framework runs it."""
@@ -187,7 +189,9 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     """
     if level is Level.GRAPH:
         if not options.fuse:
-            return [make_pass(p) for p in ("decompose-operators", *PIPELINES["kernels"])]
+            first = [make_pass(name) for name in ("decompose-operators", "graph-to-fused")]
+            joined = [make_pass("fuse-kernels", within=True)] if options.whole else []
+            return [*first, *joined, make_pass("choose-layouts")]
         names = ("fold-batch-norm", "decompose-operators", "merge-products", *PIPELINES["fuse"])
         return [make_pass(name) for name in names]
     if level is Level.FUSED:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from ge.dialects.diagnostics import InputError
-from ge.lowering.pipelines import Level
+from ge.dialects.npu.program import Program
+from ge.lowering.pipelines import Level, Options
 from ge.runtime.driver import Compilation
 from ge.runtime.simulator import Mode, Simulator
 from ge.runtime.stats import Stats
+from ge.runtime.variants import programs
 
 STAGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("eager", {}),
@@ -104,21 +106,39 @@ class Ablation:
             )
 
 
-def ablation(compilation: Compilation) -> Ablation:
-    """Compile a model of graph operators stage by stage, and time each."""
+def ablation(compilation: Compilation, framework: Compilation | None = None) -> Ablation:
+    """Compile a model of graph operators stage by stage, and time each.
+
+    `framework` has the operators that a framework launches, where those are not the model's: it is
+    what the first stage compiles, with options of its own.
+    """
     if compilation.level is not Level.GRAPH:
         raise InputError(
             f"an ablation must begin with a model of level 'graph', got '{compilation.level.value}'"
         )
-    options = compilation.options.eager()
+    first, *rest = _options(compilation)
+    if framework is None:
+        compiled: Iterable[Program] = programs(compilation, [first, *rest])
+    else:
+        alone = framework.fork(framework.options.eager())
+        compiled = chain([alone.program()], programs(compilation, rest))
     stages: list[Stage] = []
-    for name, switch in STAGES:
-        options = replace(options, **switch)
-        simulator = Simulator(compilation.fork(options).program())
+    dispatches: list[Dispatch] = []
+    for (name, _), program in zip(STAGES, compiled, strict=True):
+        simulator = Simulator(program)
         stages.append(Stage(name, _timed(simulator)))
-        if name == STAGES[0][0]:
+        if not dispatches:
             dispatches = [_dispatched(simulator, us) for us in DISPATCHES_US]
     return Ablation(stages, dispatches)
+
+
+def _options(compilation: Compilation) -> list[Options]:
+    """Those of each stage."""
+    options, found = compilation.options.eager(), []
+    for _, switch in STAGES:
+        options = replace(options, **switch)
+        found.append(options)
+    return found
 
 
 def _timed(simulator: Simulator) -> Stats:

@@ -68,7 +68,11 @@ class Compilation:
     def lower(self) -> None:
         """Go down one level."""
         self.run(passes(self.level, self.options))
-        self.level = NEXT[self.level]
+        self.arrive(NEXT[self.level])
+
+    def arrive(self, level: Level) -> None:
+        """Be at a level: all passes that lead to it have run."""
+        self.level = level
         self.module.verify()
 
     def lower_to(self, level: Level) -> None:
@@ -127,6 +131,12 @@ def begin(source: Source, options: Options, watch: Watch | None = None) -> Compi
     compilation.times.append(PassTime("read", level.value, time.perf_counter() - started))
     compilation.prepare()
     return compilation
+
+
+def unsimplified(source: Source, options: Options) -> Compilation:
+    """The operators of a model as they stand: what a framework runs that does not look at them."""
+    module, level = source.read(make_context())
+    return Compilation(module, level, checked(options))
 
 
 def checked(options: Options) -> Options:

@@ -85,6 +85,10 @@ class Meetings:
         """A core's arrival: the meeting cannot be earlier."""
         self._arrivals[number] = max(self._arrivals.get(number, 0), time)
 
+    def arrival(self, number: int) -> int:
+        """When the last core has arrived at meeting `number`."""
+        return self._arrivals[number]
+
     def time(self, number: int, launched: bool) -> int:
         """When the cores go on after meeting `number`."""
         last = self._arrivals[number]
@@ -323,6 +327,11 @@ class Clock(Listener):
         self.levels[:] = [t + since for t in found.levels]
         self.flags = {flag: t + since for flag, t in found.flags}
         self.sharers = found.sharers
+
+    def set_time(self, now: int) -> None:
+        """Have the scalar unit be at a time with the instruction that its core has come to."""
+        self.now = now
+        self._counted = self.core.count
 
     def scalar_time(self) -> int:
         """Now, each instruction of the scalar unit up to the current one counted."""

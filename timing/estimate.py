@@ -12,12 +12,13 @@ from ge.dialects.npu.program import Program
 from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.target import Target
 from ge.timing.areas import symbols
+from ge.timing.convoy import walk
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
 from ge.timing.quick import QuickCode
 from ge.timing.skip import Skipper
 from ge.timing.steps import Code
-from ge.timing.walk import BUDGET, Core, walk
+from ge.timing.walk import BUDGET, Core
 
 
 class NoMemory:

@@ -28,10 +28,10 @@ class Skipper:
     """What the cores of a program know of its loops and functions; they share it."""
 
     def __init__(self, code: Code) -> None:
-        self._layout = Layout(code)
-        self.entries = QuickCode(code, alone=True, wanted=self._layout.wanted()).entries
+        self.layout = Layout(code)
+        self.entries = QuickCode(code, alone=True, wanted=self.layout.wanted()).entries
         """What runs the instructions of regions."""
-        self._snapshots = Snapshots()
+        self.snapshots = Snapshots()
 
     def loop(self, core: Core, place: int, trips: int) -> bool:
         """Run the loop that the instruction at `place` begins; whether that could be done."""
@@ -39,14 +39,14 @@ class Skipper:
         if outer:
             self._run(core, outer.inner[place + 1], trips)
             return True
-        planner = self._layout.loop(place)
+        planner = self.layout.loop(place)
         if planner is None or not self._in_one_kernel(core, planner.region):
             return False
         return self._try(core, planner, trips)
 
     def function(self, core: Core, place: int) -> None:
         """Run the function at `place` up to its end, if that can be done."""
-        planner = self._layout.function(place)
+        planner = self.layout.function(place)
         if planner is not None:
             self._try(core, planner, 1)
 
@@ -89,13 +89,13 @@ class Skipper:
     def _run_course(self, core: Core, planner: Planner, course: Course) -> None:
         """Run a course, or do what it has done from the same state before."""
         clock: Clock = core.clock
-        state, key = self._snapshots.take(core, clock), (planner.region, WHOLE, course.number)
+        state, key = self.snapshots.take(core, clock), (planner.region, WHOLE, course.number)
         known = state.next.get(key) if state else None
         if known:
             clock.apply(known[0])
             resume(known[1], core, clock)
             return
-        effect, after = _Runner(self._snapshots, core, planner, course, state).whole()
+        effect, after = _Runner(self.snapshots, core, planner, course, state).whole()
         if state and after:
             state.next[key] = effect, after
 
