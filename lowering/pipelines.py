@@ -165,6 +165,10 @@ class Options:
     """Operators and nodes that every precision but `origin` computes in f32."""
     narrow: bool = False
     """64-bit integers in 32 bits."""
+    tune: bool = False
+    """Time all tilings of all kernels, and say which were the quickest."""
+    tilings: tuple[str, ...] = ()
+    """Kept tilings, `KEY: TILING`, that kernels take instead of choosing."""
 
     def eager(self) -> Options:
         """All four switches off: one launch an operator, as a framework runs it."""
@@ -194,7 +198,8 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.
         split = [make_pass("split-sums", target=options.target)] if options.native else []
-        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
+        chosen = {"tune": options.tune, "tilings": options.tilings}
+        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline, **chosen)
         return [*split, tree, *scheduling(options)]
     return []
 

@@ -146,12 +146,15 @@ def compile(
     memory_reuse: bool = True,
     pipeline_schedule: bool = True,
     native: bool = True,
+    tune: bool = False,
+    tilings: Mapping[str, str] | None = None,
 ) -> CompiledModel:
     """Compile a model: an `.onnx` file, a `.mlir` file of any level, or an ONNX model in memory.
 
     `shapes` closes dimensions that the model leaves open, `values` makes inputs constants.
     `keep_fp32` names operators and nodes that no precision narrows. `target` is a name or a TOML
-    file; 0 cores are all it has. Raises GeError for what is at fault.
+    file; 0 cores are all it has. `tune` times many tilings of every kernel; what `report.tilings`
+    then has, given as `tilings` again, needs no search. Raises GeError for what is at fault.
     """
     options = Options(
         target,
@@ -162,6 +165,8 @@ def compile(
         pipeline_schedule,
         native=native,
         keep=tuple(keep_fp32),
+        tune=tune,
+        tilings=tuple(f"{key}: {tiling}" for key, tiling in (tilings or {}).items()),
     )
     source = Source(model, shapes, values)
     with few_collections():

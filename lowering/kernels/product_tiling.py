@@ -13,7 +13,7 @@ from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, Operand
 from ge.lowering.kernels.product_cost import cut, multiply
-from ge.lowering.kernels.tiling import Pairs, Tiling, filled
+from ge.lowering.kernels.tiling import Candidate, Pairs, Tiling, filled
 from ge.lowering.kernels.vector_cost import VectorCost
 
 Sizes = dict[str, int]
@@ -37,11 +37,11 @@ AREAS = (16, 32, 48, 64, 96, 128, 176, 192, 256, 384, 512)
 """Rows or columns of a block, all their dimensions together."""
 
 
-def product_tilings(d: Description, target: Target) -> Iterator[Tiling]:
+def product_tilings(d: Description, target: Target) -> Iterator[Candidate]:
     """Tilings to try, best first."""
     product_ = _Product(d, target)
-    for _, _, plan in product_.ranked():
-        yield product_.tiling(plan)
+    for cycles, _, plan in product_.ranked():
+        yield Candidate(product_.tiling(plan), cycles)
 
 
 def shortest(d: Description, target: Target) -> float:
