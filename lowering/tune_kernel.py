@@ -20,7 +20,7 @@ from ge.lowering.time_kernel import Machine, cycles
 
 TRIES = 24
 """Tilings that are built before a kernel is said not to fit; as many are timed when tuning."""
-WORTH_US = 20.0
+WORTH_US = 40.0
 """How long a kernel must take for each tiling of it that is timed unasked."""
 MOST = 5
 """Tilings of one kernel that are timed unasked."""
