@@ -267,7 +267,10 @@ class _Product:
         loaded, moved, first = self.loads(plan)
         waves, cores = self.waves(plan.block)
         shared = moved * cores / self.target.bytes_per_cycle("l2_read")
-        return first + waves * (plan.turns * max(each, loaded, shared) + BLOCK_CYCLES) + last
+        burst = self.target.limits["l2_read"].credit_cycles
+        busy = waves * (plan.turns * max(each, loaded) + BLOCK_CYCLES)
+        through = waves * (plan.turns * shared + BLOCK_CYCLES) - burst
+        return first + max(busy, through) + last
 
     def lines(self, o: Operand, sizes: Sizes) -> tuple[int, int]:
         """Bytes and rows of the box of an operand that lies inside it."""
