@@ -27,7 +27,9 @@ from ge.runtime.stats import Stats
 
 LAUNCH, LAUNCH_PTO = 10.7, 9.6
 """Microseconds of a launch, by the source of a bar."""
-EAGER = dict.fromkeys(("fuse_ops", "memory_reuse", "pipeline_schedule", "native"), False)
+EAGER: dict[str, Any] = dict.fromkeys(
+    ("fuse_ops", "memory_reuse", "pipeline_schedule", "native"), False
+)
 
 
 def timed(model: Any, target: str = "ascend910b1", **how: Any) -> Stats:

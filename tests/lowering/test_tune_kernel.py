@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,7 +17,7 @@ from ge.lowering.kernels.tiling import parse_tiling, text_of
 from ge.lowering.tune_kernel import kept
 from ge.tools.ge_compile import main
 
-TINY = {"target": "tiny"}
+TINY: dict[str, Any] = {"target": "tiny"}
 
 
 def _product(rows: int = 40) -> onnx.ModelProto:
@@ -25,8 +26,8 @@ def _product(rows: int = 40) -> onnx.ModelProto:
     return net.model({"x": (rows, 24)}, [y], 17)
 
 
-def _us(model: onnx.ModelProto, **how: object) -> float:
-    return ge.compile(model, **TINY, **how).stats().us or 0.0  # type: ignore[arg-type]
+def _us(model: onnx.ModelProto, **how: Any) -> float:
+    return ge.compile(model, **TINY, **how).stats().us or 0.0
 
 
 @pytest.mark.parametrize(
