@@ -212,7 +212,7 @@ def scheduling(options: Options) -> list[ModulePass]:
         make_pass("insert-sync", overlap=options.pipeline),
         make_pass("plan-arena", reuse=options.memory_reuse),
         make_pass("hint-cache"),
-        make_pass("emit-instructions"),
+        make_pass("emit-instructions", overlap=options.pipeline),
     ]
 
 

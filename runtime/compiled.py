@@ -18,6 +18,7 @@ from ge.dialects.npu.program import Program
 from ge.dialects.npu.target import DEFAULT
 from ge.dialects.weights_file import WeightsFile
 from ge.lowering.pipelines import Options
+from ge.runtime.back_to_back import Series, series
 from ge.runtime.compile_report import CompileReport, report_of
 from ge.runtime.device import DEVICE
 from ge.runtime.driver import Compilation, begin, few_collections
@@ -85,6 +86,18 @@ class CompiledModel:
     def stats(self) -> Stats:
         """The figures of a timed run; they do not depend on what the inputs hold."""
         return self._stats
+
+    def run_many(self, inputs: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+        """The outputs of several inferences on end; `series` says how long those take."""
+        return [self.run(given) for given in inputs]
+
+    def series(self, inferences: int) -> Series:
+        """How long so many inferences take in one launch.
+
+        Each begins to load while the one before it still computes; its intermediates and outputs
+        have places of their own beside those of the one before.
+        """
+        return series(self.program, inferences)
 
     def compare(self, inputs: Mapping[str, Array], worst: float | None = None) -> Comparison:
         """Every kernel beside its operators in single precision, and the first that is guilty.
