@@ -81,11 +81,14 @@ class _Builder:
         for dim, n in tiling.inner:
             top = self.loop(top, [(dim, n)], f"inner_{dim}")
         self.top = top
+        steps = [(dim, tiling.sequential) for dim in d.dims_with(DimKind.SEQUENTIAL)]
+        # One tile of it all needs no loop: then the blocks are what overlaps.
+        whole = d.until is None and all(n >= d.extents[dim] for dim, n in steps)
         for first in d.init:
-            self.vector(first, top, 0)
+            self.vector(first, top, first.stage if whole else 0)
         main = top
-        for dim in d.dims_with(DimKind.SEQUENTIAL):
-            main = self.loop(top, [(dim, tiling.sequential)], "sequential")
+        if steps and not whole:
+            main = self.loop(top, steps, "sequential")
             if d.until is not None:
                 main.op.properties["until"] = MapAttr((d.until,))
         for statement in d.body:
@@ -94,7 +97,7 @@ class _Builder:
             else:
                 self.vector(statement, main, statement.stage)
         for last in d.final:
-            self.vector(last, top, tiling.final_stage)
+            self.vector(last, top, last.stage if steps and whole else tiling.final_stage)
         for product in d.matrices:
             if product.out in self.results:
                 self.store(product.out, main, tiling.final_stage)

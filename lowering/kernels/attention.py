@@ -78,12 +78,10 @@ def describe_attention(op: AttentionOp) -> Description:
         "o": Value(value, F32),
     }
 
-    init = Vector(
-        (
-            Step("vfill", "m", (), (LOWEST,)),
-            Step("vfill", "l", (), (0.0,)),
-            Step("vfill", "o", (), (0.0,)),
-        )
+    begun = (Step("vfill", "m", (), (LOWEST,)), Step("vfill", "l", (), (0.0,)))
+    init = (
+        Vector(begun, stage=AHEAD),
+        Vector((Step("vfill", "o", (), (0.0,)),), stage=AHEAD + STAGE),
     )
     softmax = VectorWriter(order, "s")
     raw, scale = Tile("s", score, F32), op.scale.value.data
@@ -114,14 +112,14 @@ def describe_attention(op: AttentionOp) -> Description:
             dims=tuple(dims),
             operands=(*operands, *extras),
             results=(out,),
-            init=(init,),
+            init=init,
             body=(
                 Matrix("s", "q", "k", ("d",), stage=AHEAD, ahead=AHEAD),
                 Vector(scored, stage=AHEAD),
                 Matrix("pv", "p", "v", ("kv",), stage=AHEAD + STAGE, ahead=AHEAD),
                 update,
             ),
-            final=(Vector(ended),),
+            final=(Vector(ended, stage=AHEAD + STAGE),),
             values=tuple(values.items()),
             carried=("m", "l", "o"),
             until=None if op.reach is None else Axis((("q", 1),), op.reach.value.data),

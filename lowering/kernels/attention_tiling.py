@@ -95,7 +95,8 @@ class _Costs:
     def cycles(self, q: int, kv: int, parts: int) -> float:
         """Of the busiest core: its blocks, each with all tiles of keys."""
         blocks, tiles = self.busiest(q, kv)
-        return tiles * self.tile(q, kv, parts) + blocks * BLOCK_CYCLES
+        overlap = self.d.until is None and kv >= self.d.extents["kv"]
+        return tiles * self.tile(q, kv, parts) + (1 if overlap else blocks) * BLOCK_CYCLES
 
     def busiest(self, q: int, kv: int) -> tuple[int, int]:
         """Blocks of the core that has most to do, and the tiles of keys in all of them."""

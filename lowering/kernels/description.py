@@ -173,4 +173,7 @@ def in_turns(description: Description) -> Description:
         replace(s, stage=0) if isinstance(s, Vector) else replace(s, stage=0, ahead=0)
         for s in description.body
     )
-    return replace(description, body=body)
+    init, final = (
+        tuple(replace(s, stage=0) for s in part) for part in (description.init, description.final)
+    )
+    return replace(description, body=body, init=init, final=final)
