@@ -297,7 +297,9 @@ class _Product:
             moved, rows = self.lines(o, sizes)
             each = max(rate.issue + rows * rate.row, moved / rate.bytes_per_cycle)
             share = times / plan.turns if kept else times
-            first += rate.start + each
+            # The first ones come from device memory, whose rows are slower.
+            row = rate.row if rate.row_miss is None else rate.row_miss
+            first += rate.start + max(rate.issue + rows * row, moved / rate.bytes_per_cycle)
             cycles += share * (rate.start + each)
             bytes_ += share * moved
         return cycles, bytes_, first
