@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import ge
 from bench import quality_models as models
+from bench.kernels import quantised_product
 from bench.measure import Figure, report
 from examples.llama3.model import GEOMETRIES, decoder
 from examples.models import resnet_small, simple_transformer
@@ -25,7 +27,9 @@ from ge.runtime.stats import Stats
 
 LAUNCH, LAUNCH_PTO = 10.7, 9.6
 """Microseconds of a launch, by the source of a bar."""
-EAGER = dict.fromkeys(("fuse_ops", "memory_reuse", "pipeline_schedule", "native"), False)
+EAGER: dict[str, Any] = dict.fromkeys(
+    ("fuse_ops", "memory_reuse", "pipeline_schedule", "native"), False
+)
 
 
 def timed(model: Any, target: str = "ascend910b1", **how: Any) -> Stats:
@@ -72,6 +76,16 @@ def _products() -> Iterator[Figure]:
     yield Figure("matmul 4096^3, cube use", use, "%", 78, at_least=True)
     gelu = microseconds(timed(models.product(8192, 8192, 8192, gelu=True)), LAUNCH)
     yield Figure("matmul + GELU to matmul", gelu / alone, "x", 1.02)
+
+
+def _quantised() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "product.mlir"
+        path.write_text(quantised_product((8192, 8192, 1024)), "utf-8")
+        stats, serial = (timed(path, pipeline_schedule=on) for on in (True, False))
+    name = "int8 matmul, scaled"
+    yield Figure(name, stats.us or 0.0, "us")
+    yield Figure(f"{name}, to no pipeline", _ratio(stats, serial), "x", 0.6)
 
 
 def _attention() -> Iterator[Figure]:
@@ -155,6 +169,7 @@ def _networks() -> Iterator[Figure]:
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "products": _products,
+    "quantised": _quantised,
     "attention": _attention,
     "convolutions": _convolutions,
     "addition": _addition,

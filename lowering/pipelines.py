@@ -167,6 +167,10 @@ class Options:
     """64-bit integers in 32 bits."""
     whole: bool = False
     """Without fusion: one kernel for what an operator of the model is written as, where it can."""
+    tune: bool = False
+    """Time all tilings of all kernels, and say which were the quickest."""
+    tilings: tuple[str, ...] = ()
+    """Kept tilings, `KEY: TILING`, that kernels take instead of choosing."""
 
     def eager(self) -> Options:
         """All four switches off: one launch an operator, as a framework runs it."""
@@ -198,7 +202,8 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.
         split = [make_pass("split-sums", target=options.target)] if options.native else []
-        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
+        chosen = {"tune": options.tune, "tilings": options.tilings}
+        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline, **chosen)
         return [*split, tree, *scheduling(options)]
     return []
 
@@ -211,7 +216,7 @@ def scheduling(options: Options) -> list[ModulePass]:
         make_pass("insert-sync", overlap=options.pipeline),
         make_pass("plan-arena", reuse=options.memory_reuse),
         make_pass("hint-cache"),
-        make_pass("emit-instructions"),
+        make_pass("emit-instructions", overlap=options.pipeline),
     ]
 
 

@@ -23,8 +23,12 @@ class VectorCost:
         self._values |= {o.name: (o.dims, o.dtype) for o in description.operands}
 
     def cycles(self, statements: Iterable[Vector], sizes: Mapping[str, int]) -> float:
-        """Busy cycles of all steps; a dimension that `sizes` does not have counts as 1."""
-        return sum(self._step(step, sizes) for v in statements for step in v.steps)
+        """Busy cycles of all steps; a dimension that `sizes` does not have counts as 1.
+
+        What tiles may go without counts nothing: most do.
+        """
+        steps = (step for v in statements for step in v.steps if step.when is None)
+        return sum(self._step(step, sizes) for step in steps)
 
     def _step(self, step: Step, sizes: Mapping[str, int]) -> float:
         tiles = [self._values.get(name, ((), F32)) for name in (step.out, *step.ins)]
