@@ -17,6 +17,8 @@ from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_versions import adapts
 
 MOST_MOMENTS = 4096
+RANK = 3
+"""Moments, batch and features, in one order or another."""
 Bend = Callable[[Value], Value]
 States = list[Value]
 
@@ -96,6 +98,8 @@ def _recurrent(
     m = Maths(g)
     x = node.needed(0)
     batch_first = bool(node.attrs.get("layout", 0))
+    if len(m.shape(x)) != RANK:
+        raise Refused(f"its input must have {RANK} dims, got {len(m.shape(x))}")
     x = m.transpose(x, 1, 0, 2) if batch_first else x
     moments, batch, width = m.shape(x)
     if moments > MOST_MOMENTS:
