@@ -48,6 +48,7 @@ from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
 from ge.lowering.decompose_running_sum import RUNNING_SUMS
 from ge.lowering.decompose_top_k import TOP_K
+from ge.lowering.decompose_transposed_convs import TRANSPOSED_CONVS
 from ge.lowering.decompose_windows import WINDOWS
 from ge.lowering.rewriting import Here, Rules, rewrite
 from ge.lowering.weighted_sums import weighted
@@ -295,6 +296,7 @@ RULES: Rules = {
     **TOP_K,
     **RUNNING_SUMS,
     **WINDOWS,
+    **TRANSPOSED_CONVS,
     **QUANTIZED,
     TileOp: [_tile],
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
