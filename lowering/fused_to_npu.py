@@ -214,8 +214,14 @@ class _Lowering:
             properties={
                 "callee": SymbolRefAttr(symbol),
                 "outs": IntegerAttr(len(outs), i64),
-                "offsets": IntsAttr((*(p.offset for p in places), *(0 for _ in outs))),
+                "offsets": IntsAttr((*map(_offset, ins), *(0 for _ in outs))),
                 "sources": strings(sources),
             },
         )
         self.block.add_op(op)
+
+
+def _offset(value: SSAValue) -> int:
+    """Where a value begins, in elements of its storage; a view may see halves of those."""
+    place = place_of(value)
+    return place.offset * dtype_of(value).bytes // dtype_of(place.base).bytes

@@ -78,3 +78,26 @@ def test_a_file_for_one_program_says_what_it_cannot_be() -> None:
     model = net.model({"x": (4, 6)}, [net("NonZero", "x")], 17)
     with pytest.raises(UnsupportedError, match="shapes must not depend on the data, that of "):
         ge.compile(model, target="tiny")
+
+
+def test_a_branch_that_the_shapes_rule_out_is_decided_by_its_input() -> None:
+    """A model for two sampling rates: each has a branch, and an input of its own length."""
+    net = Net(0)
+
+    def branch(op: str, width: int) -> onnx.GraphProto:
+        inner = Net(width)
+        out = inner(op, inner("MatMul", "x", inner.normal(width, 3)))
+        values = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in inner.weights.items()]
+        return onnx.helper.make_graph(inner.nodes, op, [], [onnx.ValueInfoProto(name=out)], values)
+
+    fast = net("Equal", "rate", np.int64(16))
+    out = net("If", fast, then_branch=branch("Tanh", 6), else_branch=branch("Relu", 4))
+    types = {"x": TensorProto.FLOAT, "rate": TensorProto.INT64}
+    model = net.model({"x": (2, "n"), "rate": ()}, [out], 17, types)
+    x = RNG.standard_normal((2, 6)).astype(np.float32)
+    check(
+        model,
+        {"x": x, "rate": np.array(16)},
+        {"x": np.ascontiguousarray(x[:, :4]), "rate": np.array(8)},
+        stages=1,
+    )
