@@ -6,6 +6,7 @@ What decides is known when compiling, or is a truth value that selects between r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,45 +15,86 @@ from xdsl.ir import SSAValue
 from ge.dialects.diagnostics import InputError
 from ge.dialects.graph.ops.binary import AndOp, WhereOp
 from ge.dialects.graph.ops.layout import ConcatOp, ReshapeOp, SliceOp
+from ge.frontend.onnx_bodies import Part, choose
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 
 MOST_TRIPS = 4096
 """Trips of a loop that are written out at most."""
 
 
-class Bodies(Protocol):
-    """What imports the graphs inside a node."""
+class Importer(Protocol):
+    """What imports a model."""
 
     builder: Builder
+    """That of the block to which operations are added now."""
 
-    def body(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
-        """The results of a graph on these inputs."""
+    def body(
+        self,
+        graph: Any,
+        inputs: Sequence[Value],
+        opsets: dict[str, int],
+        depth: int,
+        source: str,
+    ) -> list[Value]:
+        """The results of a graph inside a node on these inputs."""
+        ...
+
+    def attempt(self) -> AbstractContextManager[None]:
+        """Have everything be as it was if this ends with an error, the builder in any case."""
         ...
 
 
+class Bodies:
+    """The graphs inside one node."""
+
+    def __init__(self, importer: Importer, place: tuple[dict[str, int], int, str]) -> None:
+        self._importer = importer
+        self._place = place
+
+    @property
+    def builder(self) -> Builder:
+        return self._importer.builder
+
+    def body(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
+        """The results of a graph on these inputs."""
+        return self._importer.body(graph, inputs, *self._place)
+
+    def into(self, part: Part, graph: Any, inputs: Sequence[Value]) -> None:
+        """Import a graph into a block of its own."""
+        with self._importer.attempt():
+            self._importer.builder = part.builder
+            part.results = self.body(graph, inputs)
+
+
 def _if(bodies: Bodies, node: Node) -> list[Value]:
-    """The branch that a known condition takes, or both and a selection between their results."""
+    """The branch that a known condition takes, or both, of which one is run."""
     condition = node.needed(0)
     branches = [node.attrs[name] for name in ("then_branch", "else_branch")]
     if not isinstance(condition, SSAValue):
         return bodies.body(branches[0 if condition.reshape(-1)[0] else 1], [])
     g = bodies.builder
     then, other = (_branch(bodies, branch, condition) for branch in branches)
-    if [g.type_of(v) for v in then] != [g.type_of(v) for v in other]:
+    types = [[g.type_of(v) for v in part.results] for part in (then, other)]
+    if types[0] != types[1]:
         raise Refused("branches must give one type", "branches of equal shapes", condition)
-    return [_chosen(g, condition, a, b) for a, b in zip(then, other, strict=True)]
+    if then.is_quick() and other.is_quick():
+        pairs = zip(then.join(g), other.join(g), strict=True)
+        return [_chosen(g, condition, a, b) for a, b in pairs]
+    return choose(g, condition, then, other)
 
 
-def _branch(bodies: Bodies, graph: Any, condition: SSAValue) -> list[Value]:
-    """The results of a branch; refuses one that these shapes rule out, for they may decide."""
+def _branch(bodies: Bodies, graph: Any, condition: SSAValue) -> Part:
+    """A branch; refuses one that these shapes rule out, for they may decide."""
+    part = Part(bodies.builder.beside(), [])
     try:
-        return bodies.body(graph, [])
+        bodies.into(part, graph, [])
     except InputError as e:
         what = f"both branches must be possible with these shapes: {e.message}"
         raise Refused(what, "a known condition", condition) from None
     except Refused as e:
         nearest = e.nearest or "a known condition"
         raise Refused(e.reason, nearest, e.unknown or condition) from None
+    return part
 
 
 def _chosen(g: Builder, condition: Value, a: Value, b: Value) -> Value:
