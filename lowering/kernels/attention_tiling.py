@@ -104,9 +104,10 @@ class _Costs:
         if self.d.until is None:
             return waves, waves * ceil(keys / kv)
         reach = self.d.until.offset
-        ends = [min(rows, q * i + q) for i in reversed(range(cut))]
-        each = [ceil(min(keys, end + reach) / kv) for end in ends for _ in range(self.heads)]
-        return waves, max(sum(each[core::cores]) for core in range(min(cores, len(each))))
+        heads = self.heads
+        # Long rows come first, so that the first core has the longest of every wave.
+        ends = (min(rows, q * (cut - i // heads)) for i in range(0, heads * cut, cores))
+        return waves, sum(ceil(min(keys, end + reach) / kv) for end in ends)
 
     def tile(self, q: int, kv: int, parts: int) -> float:
         """One tile of keys: the busiest unit, or one after the other if a queue is too short."""
