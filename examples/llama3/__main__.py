@@ -16,6 +16,7 @@ from examples.llama3.figures import Study
 from examples.llama3.model import GEOMETRIES
 from examples.llama3.page import markdown, page, text
 from examples.llama3.work import study
+from ge import OptimizeConfig
 from ge.dialects.diagnostics import GeError, InputError
 
 TARGETS = ("ascend910b1", "ascend910a")
@@ -29,7 +30,9 @@ def main(argv: list[str] | None = None) -> int:
         if given.model:
             from examples.llama3.generate import generate
 
-            print(generate(given.model, given.words, given.tokens, given.precision))
+            target = (given.target or TARGETS)[0]
+            config = OptimizeConfig(target=target, precision_mode=given.precision)
+            print(generate(given.model, given.words, given.tokens, config))
             return 0
         _figures(given)
     except GeError as e:

@@ -158,6 +158,7 @@ class Study:
                 "of_limit": limit_us / row["us"],
                 "launches": row["launches"],
                 "memory": row["memory"],
+                "fits": row["fits"],
                 "hottest": hottest(stage.stats),
             }
             for row, stage in zip(document["stages"], found.stages, strict=True)
