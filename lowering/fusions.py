@@ -28,7 +28,7 @@ from ge.dialects.graph.ops import binary, norm
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import place_of
 from ge.lowering.merge_kernels import merge
-from ge.lowering.reach import reach_of
+from ge.lowering.reach import clear_of, reach_of
 
 HEAD_MOST = 256
 """The widest head that an attention kernel keeps on the chip."""
@@ -248,6 +248,8 @@ def _build_attention(softmax: FusedOp, product: FusedOp, kind: str) -> FusedOp:
         scale=FloatAttr(scale, Float64Type()),
         **said,
     )
+    if (clear := clear_of(op)) is not None:
+        op.properties["clear"] = IntegerAttr(clear, i64)
     where.insert_op_before(op, product)
     product.out.replace_all_uses_with(op.out)
     for old in (product, softmax, scores):

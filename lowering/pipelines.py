@@ -62,6 +62,10 @@ PASSES = {
         "ge.lowering.decompose_operators:DecomposeOperatorsPass",
         "Write operators that have no kernel as several that have one.",
     ),
+    "split-rows": Pass(
+        "ge.lowering.split_rows:SplitRowsPass",
+        "Reduce rows that are longer than the vector memory in pieces.",
+    ),
     "fold-batch-norm": Pass(
         "ge.lowering.fold_batch_norm:FoldBatchNormPass",
         "Fold batch norms into the convolutions before them.",
@@ -167,6 +171,10 @@ class Options:
     """64-bit integers in 32 bits."""
     whole: bool = False
     """Without fusion: one kernel for what an operator of the model is written as, where it can."""
+    tune: bool = False
+    """Time all tilings of all kernels, and say which were the quickest."""
+    tilings: tuple[str, ...] = ()
+    """Kept tilings, `KEY: TILING`, that kernels take instead of choosing."""
 
     def eager(self) -> Options:
         """All four switches off: one launch an operator, as a framework runs it."""
@@ -188,17 +196,20 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     what enters `fused`; see `simplification`.
     """
     if level is Level.GRAPH:
+        rows = make_pass("split-rows", target=options.target)
         if not options.fuse:
-            first = [make_pass(name) for name in ("decompose-operators", "graph-to-fused")]
+            first = [make_pass("decompose-operators"), rows, make_pass("graph-to-fused")]
             joined = [make_pass("fuse-kernels", within=True)] if options.whole else []
             return [*first, *joined, make_pass("choose-layouts")]
-        names = ("fold-batch-norm", "decompose-operators", "merge-products", *PIPELINES["fuse"])
-        return [make_pass(name) for name in names]
+        first = [make_pass(name) for name in ("fold-batch-norm", "decompose-operators")]
+        rest = [make_pass(name) for name in ("merge-products", *PIPELINES["fuse"])]
+        return [*first, rows, *rest]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.
         split = [make_pass("split-sums", target=options.target)] if options.native else []
-        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
+        chosen = {"tune": options.tune, "tilings": options.tilings}
+        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline, **chosen)
         return [*split, tree, *scheduling(options)]
     return []
 
@@ -211,7 +222,7 @@ def scheduling(options: Options) -> list[ModulePass]:
         make_pass("insert-sync", overlap=options.pipeline),
         make_pass("plan-arena", reuse=options.memory_reuse),
         make_pass("hint-cache"),
-        make_pass("emit-instructions"),
+        make_pass("emit-instructions", overlap=options.pipeline),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ge.dialects.npu.program import Program
 from ge.dialects.npu.target import DEFAULT
 from ge.dialects.weights_file import WeightsFile
 from ge.lowering.pipelines import Options
+from ge.runtime.back_to_back import Series, series
 from ge.runtime.compile_report import CompileReport, report_of
 from ge.runtime.device import DEVICE
 from ge.runtime.driver import Compilation, begin, few_collections
@@ -62,20 +63,8 @@ class CompiledModel:
 
         Inputs are arrays, numbers or tensors of torch; of tensors the outputs are tensors too.
         """
-        names = [tensor.name for tensor in self.program.inputs]
-        given = {**dict(zip(names, args, strict=False)), **named}
-        if len(args) + len(named) != len(names) or len(given) != len(names):
-            count = len(args) + len(named)
-            raise InputError(f"inputs must be {', '.join(names)}, got {count} arrays")
-        tensors = any(type(v).__module__ == "torch" for v in given.values())
         kinds = {tensor.name: tensor.dtype.numpy for tensor in self.program.inputs}
-        arrays = {name: _array(value, kinds.get(name)) for name, value in given.items()}
-        outputs = tuple(self.run(arrays).values())
-        if tensors:
-            from ge.frontend.torch_arrays import to_tensor
-
-            outputs = tuple(to_tensor(v) for v in outputs)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return call(list(kinds), kinds, self.run, args, named)
 
     @cached_property
     def launches(self) -> int:
@@ -85,6 +74,18 @@ class CompiledModel:
     def stats(self) -> Stats:
         """The figures of a timed run; they do not depend on what the inputs hold."""
         return self._stats
+
+    def run_many(self, inputs: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+        """The outputs of several inferences on end; `series` says how long those take."""
+        return [self.run(given) for given in inputs]
+
+    def series(self, inferences: int) -> Series:
+        """How long so many inferences take in one launch.
+
+        Each begins to load while the one before it still computes; its intermediates and outputs
+        have places of their own beside those of the one before.
+        """
+        return series(self.program, inferences)
 
     def compare(self, inputs: Mapping[str, Array], worst: float | None = None) -> Comparison:
         """Every kernel beside its operators in single precision, and the first that is guilty.
@@ -125,6 +126,31 @@ class CompiledModel:
         return self._simulator.run(mode=Mode.TIMING).stats
 
 
+def call(
+    names: Sequence[str],
+    kinds: Mapping[str, Any],
+    run: Callable[[dict[str, Array]], Mapping[str, Array]],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+) -> Any:
+    """What `run` makes of inputs by place or name: one output or a tuple, tensors of tensors.
+
+    A number takes the type that `kinds` has for it.
+    """
+    given = {**dict(zip(names, args, strict=False)), **named}
+    if len(args) + len(named) != len(names) or len(given) != len(names):
+        count = len(args) + len(named)
+        raise InputError(f"inputs must be {', '.join(names)}, got {count} arrays")
+    tensors = any(type(v).__module__ == "torch" for v in given.values())
+    arrays = {name: _array(value, kinds.get(name)) for name, value in given.items()}
+    outputs = tuple(run(arrays).values())
+    if tensors:
+        from ge.frontend.torch_arrays import to_tensor
+
+        outputs = tuple(to_tensor(v) for v in outputs)
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
 def _array(value: Any, dtype: Any) -> Array:
     if type(value).__module__ == "torch":
         from ge.frontend.torch_arrays import to_array
@@ -146,12 +172,15 @@ def compile(
     memory_reuse: bool = True,
     pipeline_schedule: bool = True,
     native: bool = True,
+    tune: bool = False,
+    tilings: Mapping[str, str] | None = None,
 ) -> CompiledModel:
     """Compile a model: an `.onnx` file, a `.mlir` file of any level, or an ONNX model in memory.
 
     `shapes` closes dimensions that the model leaves open, `values` makes inputs constants.
     `keep_fp32` names operators and nodes that no precision narrows. `target` is a name or a TOML
-    file; 0 cores are all it has. Raises GeError for what is at fault.
+    file; 0 cores are all it has. `tune` times many tilings of every kernel; what `report.tilings`
+    then has, given as `tilings` again, needs no search. Raises GeError for what is at fault.
     """
     options = Options(
         target,
@@ -162,6 +191,8 @@ def compile(
         pipeline_schedule,
         native=native,
         keep=tuple(keep_fp32),
+        tune=tune,
+        tilings=tuple(f"{key}: {tiling}" for key, tiling in (tilings or {}).items()),
     )
     source = Source(model, shapes, values)
     with few_collections():

@@ -32,7 +32,6 @@ from ge.timing.convoy import Convoy, walk
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
 from ge.timing.estimate import meetings_of
-from ge.timing.layout import Layout
 from ge.timing.listener import Listener
 from ge.timing.quick import QuickCode
 from ge.timing.skip import Skipper
@@ -203,7 +202,7 @@ class Simulator:
 
     @cached_property
     def _skipper(self) -> Skipper:
-        return Skipper(Layout(self._code))
+        return Skipper(self._code)
 
     @cached_property
     def _stretches(self) -> Stretches:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ge.dialects.diagnostics import CheckFailed
+from ge.timing.effects import Snapshot, added
 from ge.timing.engine import Clock, Meetings, Visit
-from ge.timing.snapshots import Snapshot, Snapshots, restore
+from ge.timing.snapshots import Snapshots, resume
 from ge.timing.stretches import Call, Joint, Passage, Stretch, Stretches
 from ge.timing.walk import Core
 
@@ -102,8 +103,8 @@ class Convoy:
             return None
         outside = Visit(-1, (), 0)
         for effect in effects:
-            outside.busy = [a + b for a, b in zip(outside.busy, effect.busy, strict=True)]
-            outside.tallies = [a + b for a, b in zip(outside.tallies, effect.tallies, strict=True)]
+            outside.busy = added(outside.busy, effect.busy)
+            outside.tallies = added(outside.tallies, effect.tallies)
         pairs = list(zip(self._clocks, seen, strict=True))
         visits = [
             _together([clock.visits[before + i] for clock, before in pairs], base)
@@ -129,7 +130,7 @@ class Convoy:
             for clock in others:
                 clock.visits.append(nothing)
         first.outside.add(passage.outside)
-        self._counts = [a + b for a, b in zip(self._counts, passage.counts, strict=True)]
+        self._counts = added(self._counts, passage.counts)
         self._registers |= stretch.constants
         self._registers |= stretch.results
 
@@ -149,7 +150,7 @@ class Convoy:
             return
         for core, clock, state, time in zip(self._cores, self._clocks, states, times, strict=True):
             clock.set_time(time)
-            restore(state, core, clock)
+            resume(state, core, clock)
             for register, value in self._registers.items():
                 core.registers[register] = value if isinstance(value, int) else value[core.core]
         self._counts = [0] * len(self._cores)
@@ -161,8 +162,8 @@ def _together(visits: Sequence[Visit], base: int) -> Visit:
     """All cores' pass through a kernel as one, relative to `base`."""
     found = Visit(visits[0].kernel, visits[0].sources, min(v.entered for v in visits) - base)
     for visit in visits:
-        found.busy = [a + b for a, b in zip(found.busy, visit.busy, strict=True)]
-        found.tallies = [a + b for a, b in zip(found.tallies, visit.tallies, strict=True)]
+        found.busy = added(found.busy, visit.busy)
+        found.tallies = added(found.tallies, visit.tallies)
     working = [visit for visit in visits if visit.start >= 0]
     found.end = max(visit.end for visit in working or visits) - base
     if working:

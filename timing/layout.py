@@ -44,6 +44,16 @@ class Layout:
         """That of the loop which the instruction at `place` begins, if it is a region."""
         return self._planner(self._loops.get(place))
 
+    def wanted(self) -> set[int]:
+        """The scalar instructions in regions whose results decide what takes how long."""
+        found: set[int] = set()
+        regions = self._all()
+        while regions:
+            region = regions.pop()
+            found.update(region.needed)
+            regions += [item for item in region.body if isinstance(item, Region)]
+        return found
+
     def _planner(self, region: Region | None) -> Planner | None:
         if region is None:
             return None

@@ -6,15 +6,16 @@ From equal states they then take equal times, and what they did once need not be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ge.dialects.npu.isa import scalar, sync
 from ge.timing.courses import Planner
+from ge.timing.effects import Snapshot
 from ge.timing.engine import Visit
 from ge.timing.layout import Layout
 from ge.timing.regions import CORE, Irregular
-from ge.timing.snapshots import Snapshot
 from ge.timing.steps import Code
 
 LARGEST = 1 << 62
@@ -81,19 +82,33 @@ class Stretches:
         self._code = code
         self._layout = layout
         self._found: dict[int, Stretch | None] = {}
+        self._recurs: Counter[int] = Counter()
+        """How many stretches have a number."""
         self._numbers: dict[Any, int] = {}
         self._left: dict[tuple[int, ...], dict[int, Sequence[int]]] = {}
         """What calls leave in registers, by core."""
         self._joints: dict[tuple[Snapshot, ...], Joint] = {}
 
     def at(self, place: int) -> Stretch | None:
-        """The stretch that begins at a place; None if it has to be run to be known."""
+        """The stretch that begins at a place; None if it is not worth while to know it.
+
+        That is where it has to be run to be known, and where it does what no other does.
+        """
         if place not in self._found:
+            self._follow(place)
+        found = self._found[place]
+        return found if found and self._recurs[found.number] > 1 else None
+
+    def _follow(self, place: int) -> None:
+        """Read the stretches from a place on, one behind the other."""
+        while place not in self._found:
             try:
-                self._found[place] = self._read(place)
+                found = self._found[place] = self._read(place)
             except Irregular:
                 self._found[place] = None
-        return self._found[place]
+                return
+            self._recurs[found.number] += 1
+            place = found.end
 
     def joint(self, states: tuple[Snapshot, ...]) -> Joint:
         """The joint state that is these states."""

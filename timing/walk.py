@@ -95,7 +95,7 @@ class Core:
 
     def run_between(self, start: int, end: int) -> None:
         """Run code that leads from `start` to `end`, all loops in it being regions."""
-        entries, registers = self.entries, self.registers
+        entries, registers = self.skipper.entries, self.registers
         self.place = place = start
         while place != end:
             self.place = place + 1
