@@ -219,9 +219,7 @@ def _quantised(row: Row, table: Table) -> Kernel:
     """An integer product, then scales and GELU: as long as the vector unit was measured busy."""
     if row["dtype"] != "int8":
         raise NotEmitted(f"products of {row['dtype']} are not understood")
-    text = (FOLDER / "quantised_matmul.mlir").read_text("utf-8")
-    for letter, extent in zip("MNK", _numbers(row), strict=True):
-        text = re.sub(rf"(?<=[<x ]){letter}(?=[x>])", str(extent), text)
+    text = quantised_product(_numbers(row))
     serial = re.search(r"CV serial 1:(\d)", row["config"])
     if not serial:
         return Kernel(text, due="its workspaces are not those of the row")
@@ -230,6 +228,14 @@ def _quantised(row: Row, table: Table) -> Kernel:
     order = f"chunk 0 m={32 * int(serial[1])}; order block mte3 fix"
     machine = "one_vector_unit" if serial[1] == "1" else "compiled"
     return Kernel(text, f"{tiling}; {order}", machine=machine)
+
+
+def quantised_product(sizes: Sequence[int]) -> str:
+    """The text of a product of 8-bit integers with all that follows it; sizes are M, N and K."""
+    text = (FOLDER / "quantised_matmul.mlir").read_text("utf-8")
+    for letter, extent in zip("MNK", sizes, strict=True):
+        text = re.sub(rf"(?<=[<x ]){letter}(?=[x>])", str(extent), text)
+    return text
 
 
 def _add(row: Row, table: Table) -> Kernel:

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ge.dialects.attributes import strings
 from ge.dialects.dtypes import DType
-from ge.dialects.npu.axes import Axes, dims_of, identity
+from ge.dialects.npu.axes import Axes, Axis, dims_of, identity
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import (
     BufferOp,
@@ -81,11 +81,14 @@ class _Builder:
         for dim, n in tiling.inner:
             top = self.loop(top, [(dim, n)], f"inner_{dim}")
         self.top = top
+        steps = [(dim, tiling.sequential) for dim in d.dims_with(DimKind.SEQUENTIAL)]
+        # One tile of it all needs no loop: then the blocks are what overlaps.
+        whole = d.until is None and all(n >= d.extents[dim] for dim, n in steps)
         for first in d.init:
-            self.vector(first, top, 0)
+            self.vector(first, top, first.stage if whole else 0)
         main = top
-        for dim in d.dims_with(DimKind.SEQUENTIAL):
-            main = self.loop(top, [(dim, tiling.sequential)], "sequential")
+        if steps and not whole:
+            main = self.loop(top, steps, "sequential")
             if d.until is not None:
                 main.op.properties["until"] = MapAttr((d.until,))
         for statement in d.body:
@@ -94,7 +97,7 @@ class _Builder:
             else:
                 self.vector(statement, main, statement.stage)
         for last in d.final:
-            self.vector(last, top, tiling.final_stage)
+            self.vector(last, top, last.stage if steps and whole else tiling.final_stage)
         for product in d.matrices:
             if product.out in self.results:
                 self.store(product.out, main, tiling.final_stage)
@@ -159,7 +162,13 @@ class _Builder:
         return scope, below
 
     def fetch(
-        self, operand: Operand, space: Space, use: Scope, stage: int, before: Operation | None
+        self,
+        operand: Operand,
+        space: Space,
+        use: Scope,
+        stage: int,
+        before: Operation | None,
+        when: Axis | None = None,
     ) -> BufferOp:
         """The buffer an operand is loaded into; one load serves all uses at the same place."""
         home, below = self.hoist(use, operand)
@@ -171,6 +180,8 @@ class _Builder:
                 f"{operand.name}_{space}", operand.axes, space, operand.dtype, home
             )
             move = _move(self.args[operand.name], buffer.result, operand.axes, operand.pad)
+            if when is not None:
+                move.properties["when"] = MapAttr((when,))
             if (indexed := operand.indexed) is not None:
                 move = move.at_index(self.args[indexed.by], *indexed[1:])
             self.put(home, move, stage, before)
@@ -221,7 +232,7 @@ class _Builder:
             want = dict(self.tiling.loads).get(name)
             at = next((s for s in nest if s.label == want), scope)
             below = nest[nest.index(at) + 1].op if at is not inner else None
-            stage = statement.stage if at is scope else 0
+            stage = statement.stage - statement.ahead if at is scope else 0
             source = self.fetch(self.operands[name], Space.L1, at, stage, below)
         else:
             source = self.buffers[f"{name}@l1"]
@@ -284,7 +295,7 @@ class _Group:
         self.elsewhere = _names_used_outside(builder.description, statement)
 
     def step(self, step: Step, loop: Scope, stage: int) -> None:
-        ins = [self.source(name) for name in step.ins]
+        ins = [self.source(name, step.when) for name in step.ins]
         out = self.target(step.out)
         op = VectorOp.create(
             operands=[out.result, *(b.result for b in ins)],
@@ -294,10 +305,10 @@ class _Group:
         if self.first is None:
             self.first = op if loop is self.at else _below(loop, self.at)
 
-    def source(self, name: str) -> BufferOp:
+    def source(self, name: str, when: Axis | None = None) -> BufferOp:
         b = self.builder
         if name in b.operands:
-            return b.fetch(b.operands[name], Space.UB, self.at, self.stage, self.first)
+            return b.fetch(b.operands[name], Space.UB, self.at, self.stage, self.first, when)
         # What nobody has written is scratch.
         buffer = b.buffers.get(name) or self.target(name)
         if buffer.result.type.space is not Space.L0C:
@@ -313,6 +324,8 @@ class _Group:
 
     def target(self, name: str) -> BufferOp:
         b = self.builder
+        if name in self.handed:
+            return self.handed[name]
         if name not in b.buffers:
             carried = name in b.description.carried
             home = b.top if carried else self.scope if name in self.elsewhere else self.at
@@ -368,4 +381,6 @@ def _instr_properties(step: Step) -> dict[str, Attribute]:
         properties["numbers"] = ArrayAttr([FloatAttr(n, f64) for n in step.numbers])
     if step.words:
         properties["words"] = strings(step.words)
+    if step.when is not None:
+        properties["when"] = MapAttr((step.when,))
     return properties

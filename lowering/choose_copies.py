@@ -109,6 +109,13 @@ def choose(kernel: KernelOp, target: Target) -> dict[BufferOp, int]:
     return copies
 
 
+def give(kernel: KernelOp, target: Target) -> None:
+    """Write the chosen copies to the buffers that do not say theirs. Raises Overflow."""
+    for buffer, n in choose(kernel, target).items():
+        if buffer.copies is None:
+            buffer.properties["copies"] = IntegerAttr(n, i64)
+
+
 def hoisted_loads(rooms: list[Room]) -> list[tuple[int, str, str]]:
     """Loads that stand above the loop they are used in: bytes, operand, and that loop's label."""
     found = []
@@ -133,6 +140,4 @@ class ChooseCopiesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program, kernel in kernels_of(op):
-            for buffer, n in choose(kernel, targets.load(program.target.data)).items():
-                if buffer.copies is None:
-                    buffer.properties["copies"] = IntegerAttr(n, i64)
+            give(kernel, targets.load(program.target.data))

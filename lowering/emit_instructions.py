@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -24,6 +24,7 @@ from ge.dialects.npu.ops import (
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS
 from ge.dialects.npu.tree import KernelOp
 from ge.dialects.weights import WeightsAttr
+from ge.lowering.between_calls import Between, Flags, flags_of
 from ge.lowering.emit_kernel import emit
 from ge.lowering.programs import programs_of
 from ge.lowering.scalars import Line
@@ -34,13 +35,18 @@ class EmitInstructionsPass(ModulePass):
     """Write each kernel's loops as scalar code, and the calls as the function `main`."""
 
     name = "emit-instructions"
+    overlap: bool = True
+    """Let a call begin before others have ended, where it needs nothing of them."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_of(op):
+            used: dict[str, Flags] = {}
             for kernel in program.body.block.ops:
                 if isinstance(kernel, KernelOp) and kernel.dims is not None:
+                    if self.overlap:
+                        used[kernel.sym_name.data] = flags_of(kernel)
                     _emit_kernel(kernel, program.cores.value.data)
-            program.body.block.add_op(_main(program))
+            program.body.block.add_op(_main(program, used))
             for call in list(program.body.block.ops):
                 if isinstance(call, InvokeOp):
                     Rewriter.erase_op(call)
@@ -98,17 +104,15 @@ def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
     return found
 
 
-def _main(program: ProgramOp) -> FunctionOp:
-    """The calls in order; all cores meet between them, because each may read what one wrote."""
+def _main(program: ProgramOp, used: Mapping[str, Flags]) -> FunctionOp:
+    """The calls in order; all cores meet before one that may read what others wrote."""
     symbols = symbols_of(program)
+    between = Between(symbols, used)
     native = bool(program.native.value.data)
     block = Block()
     calls = [op for op in program.body.block.ops if isinstance(op, InvokeOp)]
-    for number, call in enumerate(calls):
-        if not native:
-            block.add_op(INST_OPS["launch"].of())
-        elif number:
-            block.add_ops([INST_OPS["sync.arrive"].of(), INST_OPS["sync.wait"].of()])
+    for call in calls:
+        block.add_ops(between.before(call) if native else [INST_OPS["launch"].of()])
         for register, address in enumerate(_addresses(call, symbols)):
             block.add_op(INST_OPS["la"].of(Reg(register), address))
         block.add_op(SourceOp.create(properties={"sources": call.sources}))

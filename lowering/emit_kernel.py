@@ -72,7 +72,21 @@ class _Emitter:
         elif isinstance(op, FlagOp):
             self.flag(op, frame)
         elif isinstance(op, MoveOp | MatrixOp | VectorOp):
+            self.statement(op, frame)
+
+    def statement(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
+        """Write it, with a jump over it where tiles may go without it."""
+        if op.when is None:
             self.statements.write(op, frame)
+            return
+        (axis,) = op.when.data
+        first, size = self.statements.lowest(axis, frame), self.statements.extent(axis, frame)
+        needed = self.out.compute("slt", 1, self.out.add(first, size))
+        skip = self.out.label()
+        self.out.emit("bz", needed, Name(skip))
+        with self.out.scope():
+            self.statements.write(op, frame)
+        self.out.place(skip)
 
     def flag(self, op: FlagOp, frame: Frame) -> None:
         turn = self.out.mod(frame.turn, op.copies.value.data)

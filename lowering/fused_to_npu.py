@@ -22,14 +22,18 @@ from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
 from ge.dialects.npu.routine import text_of
 from ge.dialects.npu.target import DEFAULT, Target
-from ge.dialects.npu.tree import HbmType
+from ge.dialects.npu.tree import HbmType, KernelOp
 from ge.lowering.host_kernel import host_kernel
 from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of
 from ge.lowering.kernels.table import describe
-from ge.lowering.kernels.tiling import parse_tiling
-from ge.lowering.place_kernel import ELEMENTS_MOST, place
+from ge.lowering.kernels.tiling import Tiling, parse_tiling
+from ge.lowering.place_kernel import ELEMENTS_MOST, place, place_as
+from ge.lowering.time_kernel import Machine
+from ge.lowering.tune_kernel import choices, kept, key_of, line_of
 
+TILINGS = "ge.tilings"
+"""The attribute of a module that keeps the tilings of its kernels."""
 FAMILIES = (UnsupportedError, DoesNotFit, InputError)
 
 
@@ -45,13 +49,19 @@ class FusedToNpuPass(ModulePass):
     """One launch for the whole program, not one a kernel."""
     overlap: bool = True
     """Let the matrix and the vector unit work on different tiles at once."""
+    tune: bool = False
+    """Time all tilings of all kernels, and keep the quickest in the module."""
+    tilings: tuple[str, ...] = ()
+    """Kept tilings: `KEY: TILING`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = targets.load(self.target)
         main = main_of(op)
-        program = _Lowering(main, machine, self).program
+        lowering = _Lowering(main, machine, self)
         main.detach()
-        op.body.block.add_op(program)
+        op.body.block.add_op(lowering.program)
+        if self.tune:
+            op.attributes[TILINGS] = strings(lowering.chosen)
 
 
 class _Lowering:
@@ -69,6 +79,10 @@ class _Lowering:
         )
         self.tensors: dict[SSAValue, SSAValue] = {}
         self.kernels: dict[tuple[Description, StringAttr | None], str] = {}
+        self.machine = Machine(options.target, cores, options.overlap)
+        self.tune = options.tune
+        self.kept = kept(options.tilings)
+        self.chosen: list[str] = []
         self.routines: dict[str, str] = {}
         """The kernel of each text that the AI CPU computes."""
         for value, name in zip(main.body.block.args, input_names(main), strict=True):
@@ -77,7 +91,6 @@ class _Lowering:
         for result, name in zip(return_of(main).arguments, output_names(main), strict=True):
             base = place_of(result).base
             self.tensor(base, "output", shape_of(result), label=StringAttr(name))
-        self.overlap = options.overlap
         for op in main.body.block.ops:
             if isinstance(op, ConstantOp):
                 self.constant(op)
@@ -124,7 +137,7 @@ class _Lowering:
             descriptions = describe(op)
             for number, description in enumerate(descriptions):
                 ins = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
-                symbol = self.symbol(description, sources, op.tiling)
+                symbol = self.symbol(description, sources, op, self.cold([*ins, op.out]))
                 self.invoke(symbol, ins, [op.out], sources)
         except GeError as e:
             where = f"node '{sources[0]}'" if sources else ""
@@ -148,18 +161,45 @@ class _Lowering:
         sources = [s.data for s in op.sources]
         self.invoke(self.routines[text], list(op.ins), list(op.outs), sources)
 
+    def cold(self, operands: Sequence[SSAValue]) -> frozenset[int]:
+        """The operands that are no intermediates: device memory delivers or takes them."""
+        places = enumerate(self.tensors[place_of(value).base].owner for value in operands)
+        return frozenset(
+            i for i, op in places if isinstance(op, TensorOp) and op.role.data != "temp"
+        )
+
     def symbol(
-        self, description: Description, sources: Sequence[str], tiling: StringAttr | None
+        self, description: Description, sources: Sequence[str], op: FusedOp, cold: frozenset[int]
     ) -> str:
         """The kernel that computes a description, built when it is first asked for."""
-        key = (description, tiling)
+        key = (description, op.tiling)
         if key not in self.kernels:
             name = f"k{len(self.kernels) + len(self.routines)}"
             self.kernels[key] = name
-            chosen = parse_tiling(tiling.data) if tiling else None
-            built = description if self.overlap else in_turns(description)
-            self.block.add_op(place(built, self.target, name, sources, chosen))
+            built = description if self.machine.overlap else in_turns(description)
+            said = parse_tiling(op.tiling.data) if op.tiling else None
+            self.block.add_op(self.build(built, name, sources, said, cold))
         return self.kernels[key]
+
+    def build(
+        self,
+        description: Description,
+        name: str,
+        sources: Sequence[str],
+        said: Tiling | None,
+        cold: frozenset[int],
+    ) -> KernelOp:
+        """The tree of a kernel: under the tiling it says, the one that is kept, or the best."""
+        key = key_of(description, self.machine) if self.tune or self.kept else ""
+        tiling = said or self.kept.get(key)
+        if tiling is None:
+            found = choices(description, self.machine, cold, self.tune)
+            kernel, tiling = place(description, self.target, name, sources, found)
+        else:
+            kernel, _ = place_as(description, self.target, name, sources, tiling)
+        if self.tune and said is None:
+            self.chosen.append(line_of(key, tiling))
+        return kernel
 
     def invoke(
         self, symbol: str, ins: Sequence[SSAValue], outs: Sequence[SSAValue], sources: Sequence[str]

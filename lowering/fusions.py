@@ -28,7 +28,7 @@ from ge.dialects.graph.ops import binary, norm
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import place_of
 from ge.lowering.merge_kernels import merge
-from ge.lowering.reach import reach_of
+from ge.lowering.reach import clear_of, reach_of
 
 HEAD_MOST = 256
 """The widest head that an attention kernel keeps on the chip."""
@@ -50,6 +50,8 @@ class Fusion:
     build: Callable[[FusedOp, FusedOp, str], FusedOp] = merge
     renames: bool = True
     """Whether the kernel is called after the rule; it keeps its anchor's name otherwise."""
+    within: bool = False
+    """Whether both must stand for the same operator of the model."""
 
     def fuse(self, first: FusedOp, then: FusedOp) -> FusedOp:
         """The two as one kernel, in the place of `then`."""
@@ -58,6 +60,8 @@ class Fusion:
 
     def refuses(self, first: FusedOp, then: FusedOp) -> str | None:
         """The reason against fusing, the general ones first; `` for what is no match."""
+        if self.within and (not first.sources.data or first.sources != then.sources):
+            return ""
         reason = self.objection(first, then)
         reason = _shared(first, then) if reason is None else reason
         return _long(first, then) if reason is None else reason
@@ -244,6 +248,8 @@ def _build_attention(softmax: FusedOp, product: FusedOp, kind: str) -> FusedOp:
         scale=FloatAttr(scale, Float64Type()),
         **said,
     )
+    if (clear := clear_of(op)) is not None:
+        op.properties["clear"] = IntegerAttr(clear, i64)
     where.insert_op_before(op, product)
     product.out.replace_all_uses_with(op.out)
     for old in (product, softmax, scores):

@@ -9,7 +9,7 @@ once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -23,6 +23,7 @@ from ge.dialects.npu import target as targets
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.isa.move import MISS_ALL
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.target import Target
 from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
 from ge.lowering.programs import programs_of
 from ge.lowering.reuse import refetched
@@ -49,11 +50,27 @@ class HintCachePass(ModulePass):
             self._hint(program)
 
     def _hint(self, program: ProgramOp) -> None:
-        room = int(targets.load(program.target.data).l2_bytes * KEPT)
+        room = _room(targets.load(program.target.data))
         cached = [t for t in program.body.block.ops if isinstance(t, TensorOp)]
         cached = [t for t in cached if not t.label or t.label.data not in self.stream]
         stays = self.stay and sum(_bytes(t.result) for t in cached) <= room
         _hint(program, room, stays)
+
+
+def _room(target: Target) -> int:
+    return int(target.l2_bytes * KEPT)
+
+
+def hint_kernel(kernel: KernelOp, cold: Container[int], cores: int, target: Target) -> None:
+    """Hint one kernel's moves; `cold` are its operands that device memory delivers or takes."""
+    _hint_kernel(kernel, cold, cores, _room(target))
+
+
+def _hint_kernel(kernel: KernelOp, cold: Container[int], cores: int, room: int) -> None:
+    for index, arg in enumerate(kernel.body.block.args):
+        users = [u.operation for u in arg.uses]
+        moves = [o for o in users if isinstance(o, MoveOp) and arg in (o.source, o.target)]
+        _set(kernel, arg, moves, index in cold, cores, room)
 
 
 def _hint(program: ProgramOp, room: int, stays: bool) -> None:
@@ -64,10 +81,7 @@ def _hint(program: ProgramOp, room: int, stays: bool) -> None:
     }
     cold = _cold_operands(program, room, stays)
     for name, kernel in kernels.items():
-        for index, arg in enumerate(kernel.body.block.args):
-            users = [u.operation for u in arg.uses]
-            moves = [o for o in users if isinstance(o, MoveOp) and arg in (o.source, o.target)]
-            _set(kernel, arg, moves, index in cold[name], program.cores.value.data, room)
+        _hint_kernel(kernel, cold[name], program.cores.value.data, room)
 
 
 def _cold_operands(program: ProgramOp, room: int, stays: bool) -> dict[str, set[int]]:

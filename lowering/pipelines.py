@@ -169,6 +169,12 @@ class Options:
     """Operators and nodes that every precision but `origin` computes in f32."""
     narrow: bool = False
     """64-bit integers in 32 bits."""
+    whole: bool = False
+    """Without fusion: one kernel for what an operator of the model is written as, where it can."""
+    tune: bool = False
+    """Time all tilings of all kernels, and say which were the quickest."""
+    tilings: tuple[str, ...] = ()
+    """Kept tilings, `KEY: TILING`, that kernels take instead of choosing."""
 
     def eager(self) -> Options:
         """All four switches off: one launch an operator, as a framework runs it."""
@@ -192,8 +198,9 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     if level is Level.GRAPH:
         rows = make_pass("split-rows", target=options.target)
         if not options.fuse:
-            kernels = [make_pass(name) for name in PIPELINES["kernels"]]
-            return [make_pass("decompose-operators"), rows, *kernels]
+            first = [make_pass("decompose-operators"), rows, make_pass("graph-to-fused")]
+            joined = [make_pass("fuse-kernels", within=True)] if options.whole else []
+            return [*first, *joined, make_pass("choose-layouts")]
         first = [make_pass(name) for name in ("fold-batch-norm", "decompose-operators")]
         rest = [make_pass(name) for name in ("merge-products", *PIPELINES["fuse"])]
         return [*first, rows, *rest]
@@ -201,7 +208,8 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.
         split = [make_pass("split-sums", target=options.target)] if options.native else []
-        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline)
+        chosen = {"tune": options.tune, "tilings": options.tilings}
+        tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline, **chosen)
         return [*split, tree, *scheduling(options)]
     return []
 
@@ -214,7 +222,7 @@ def scheduling(options: Options) -> list[ModulePass]:
         make_pass("insert-sync", overlap=options.pipeline),
         make_pass("plan-arena", reuse=options.memory_reuse),
         make_pass("hint-cache"),
-        make_pass("emit-instructions"),
+        make_pass("emit-instructions", overlap=options.pipeline),
     ]
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ge.dialects.diagnostics import DoesNotFit, InputError, UnsupportedError
 from ge.dialects.npu.target import Target
 from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp
 from ge.lowering.build_tree import build_tree
 from ge.lowering.choose_copies import Overflow, choose, hoisted_loads, rooms_of
-from ge.lowering.kernels.choose_tiling import tilings
 from ge.lowering.kernels.description import Description
 from ge.lowering.kernels.tiling import Tiling, check_tiling
 
-TRIES = 24
-"""Tilings that are built before a kernel is said not to fit."""
 MOVES = 16
 ELEMENTS_MOST = 2**31 - 1
 """Extents and strides of instructions are numbers of 32 bits."""
+
+
+class Placed(NamedTuple):
+    """A tree that fits, and the tiling that it came out with."""
+
+    kernel: KernelOp
+    tiling: Tiling
 
 
 def place(
@@ -26,33 +30,38 @@ def place(
     target: Target,
     name: str,
     sources: Sequence[str],
-    chosen: Tiling | None = None,
-) -> KernelOp:
+    tilings: Iterable[Tiling],
+) -> Placed:
     """The kernel's tree under the first tiling that fits with two copies of what units hand over.
 
-    Where none leaves room for those, the first that fits at all; under `chosen` if it is given.
-    Raises DoesNotFit.
+    Where none leaves room for those, the first that fits at all. Raises DoesNotFit.
     """
     _check(description, target)
-    if chosen is not None:
-        check_tiling(chosen, description)
-        kernel = _fitted(description, chosen, target, name, sources)
-        _check_labels(chosen, kernel)
-        return kernel
-    first: KernelOp | None = None
+    first: Placed | None = None
     failure: DoesNotFit | None = None
-    for tiling in islice(tilings(description, target), TRIES):
+    for tiling in tilings:
         try:
-            kernel = _fitted(description, tiling, target, name, sources)
+            placed = fitted(description, tiling, target, name, sources)
         except DoesNotFit as e:
             failure = failure or e
             continue
-        if description.matrices or _roomy(kernel, target):
-            return kernel
-        first = first or kernel
+        if description.matrices or _roomy(placed.kernel, target):
+            return placed
+        first = first or placed
     if first is None:
         raise failure or DoesNotFit(f"kernel '{name}' ({description.kind}) has no tiling that fits")
     return first
+
+
+def place_as(
+    description: Description, target: Target, name: str, sources: Sequence[str], tiling: Tiling
+) -> Placed:
+    """The kernel's tree under a tiling that somebody wrote. Raises InputError or DoesNotFit."""
+    _check(description, target)
+    check_tiling(tiling, description)
+    placed = fitted(description, tiling, target, name, sources)
+    _check_labels(tiling, placed.kernel)
+    return placed
 
 
 def _check(description: Description, target: Target) -> None:
@@ -89,9 +98,9 @@ def _roomy(kernel: KernelOp, target: Target) -> bool:
     return all(r.shared or copies[r.buffer] >= r.wanted for r in rooms_of(kernel))
 
 
-def _fitted(
+def fitted(
     description: Description, tiling: Tiling, target: Target, name: str, sources: Sequence[str]
-) -> KernelOp:
+) -> Placed:
     """The tree of one tiling; while it overflows, the largest hoisted load moves one loop in."""
     for _ in range(MOVES):
         kernel = build_tree(description, tiling, name, sources)
@@ -104,5 +113,5 @@ def _fitted(
             _, operand, loop = max(loads)
             tiling = tiling.with_pin(operand, loop)
             continue
-        return kernel
+        return Placed(kernel, tiling)
     raise DoesNotFit(f"kernel '{name}' ({description.kind}) does not settle")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 
-from ge.dialects.fused.ops import ViewOp, YieldOp
+from ge.dialects.fused.ops import AttentionOp, ViewOp, YieldOp
 from ge.dialects.graph.base import constant_of, shape_of
 from ge.dialects.graph.ops.binary import AddOp, MaxOp, WhereOp
 from ge.dialects.lazy import lazy
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     import numpy as np
 else:
     np = lazy("numpy")
+
+
+class Mask(NamedTuple):
+    """A region that does nothing to the scores but to hide some of them."""
+
+    arg: BlockArgument
+    """What says which: true where a score stays, or what is added to it."""
+    hidden: float | None
+    """What a hidden score becomes; None where the mask is added."""
+
 
 HIDDEN = -6e4
 """A score that has this added has no weight: the lowest half float is below."""
@@ -40,6 +50,39 @@ def reach_of(scores: Block, masks: list[SSAValue], rows: int, keys: int) -> int 
     last = keys - 1 - visible[:, ::-1].argmax(axis=1)
     reach = int((last - np.arange(rows)).max())
     return reach if reach + 1 < keys else None
+
+
+def only_mask(op: AttentionOp) -> Mask | None:
+    """The mask of a region that is nothing else."""
+    scores, user = op.body.block.args[0], op.yielded.owner
+    if isinstance(user, WhereOp) and user.operands[1] is scores:
+        arg, other = user.operands[0], constant_of(user.operands[2])
+        if isinstance(arg, BlockArgument) and other is not None and other.size == 1:
+            return Mask(arg, float(other.reshape(-1)[0]))
+    if isinstance(user, AddOp) and scores in user.operands:
+        arg = next((v for v in user.operands if v is not scores), scores)
+        if isinstance(arg, BlockArgument) and arg is not scores:
+            return Mask(arg, None)
+    return None
+
+
+def clear_of(op: AttentionOp) -> int | None:
+    """Query i has its scores for keys up to i plus this as they are; None if that is not known.
+
+    Where a mask is added, it must leave each query a key.
+    """
+    mask = only_mask(op)
+    array = _array(op.ins[op.ANCHOR_INS - 1 + mask.arg.index]) if mask else None
+    rows, keys = shape_of(op.body.block.args[0])[-2:]
+    if mask is None or array is None or array.shape[-2:] != (rows, keys):
+        return None
+    changed = (array == 0) if mask.hidden is not None else (array != 0)
+    changed = changed.reshape(-1, rows, keys).any(axis=0)
+    if mask.hidden is None and not (array > HIDDEN).any(axis=-1).all():
+        return None
+    first = np.where(changed.any(axis=1), changed.argmax(axis=1), rows + keys)
+    clear = int((first - np.arange(rows)).min()) - 1
+    return clear if clear > -rows else None
 
 
 def _shown(arg: SSAValue, mask: SSAValue) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
@@ -12,6 +12,7 @@ from ge.codegen.from_npu import program_of
 from ge.dialects.npu.ops import RoutineOp
 from ge.lowering.fold_batch_norm import FOLDED
 from ge.lowering.fuse_kernels import HITS, MISSES
+from ge.lowering.fused_to_npu import TILINGS
 from ge.lowering.programs import programs_of
 from ge.runtime.driver import Compilation, PassTime
 from ge.runtime.host_calls import HostCall, host_calls
@@ -34,6 +35,8 @@ class CompileReport:
     passes: Sequence[PassTime]
     ai_cpu: Sequence[HostCall] = ()
     """What the AI CPU computes."""
+    tilings: Mapping[str, str] = field(default_factory=dict)
+    """The tilings of all kernels by key, where tuning was asked for."""
 
     @property
     def seconds(self) -> float:
@@ -47,6 +50,7 @@ class CompileReport:
             "passes": [row._asdict() for row in self.passes],
             "compile_seconds": self.seconds,
             "ai_cpu": [call.to_json() for call in self.ai_cpu],
+            "tilings": dict(self.tilings),
         }
 
     def __str__(self) -> str:
@@ -71,7 +75,8 @@ def report_of(compilation: Compilation, level: str) -> CompileReport:
     """The report of a compile that is done; `level` is that of the model it began with."""
     hits = _hits(compilation.module)
     misses, times = _misses(compilation.module), tuple(compilation.times)
-    return CompileReport(level, hits, misses, times, _ai_cpu(compilation.module))
+    module = compilation.module
+    return CompileReport(level, hits, misses, times, _ai_cpu(module), dict(_tilings(module)))
 
 
 def _ai_cpu(module: ModuleOp) -> list[HostCall]:
@@ -91,6 +96,14 @@ def _hits(module: ModuleOp) -> dict[str, int]:
     if isinstance(folded, IntegerAttr):
         hits[FOLDING_RULE] = hits.get(FOLDING_RULE, 0) + folded.value.data
     return hits
+
+
+def _tilings(module: ModuleOp) -> Iterator[tuple[str, str]]:
+    lines = module.attributes.get(TILINGS)
+    for line in lines.data if isinstance(lines, ArrayAttr) else ():
+        if isinstance(line, StringAttr):
+            key, _, tiling = line.data.partition(": ")
+            yield key, tiling
 
 
 def _misses(module: ModuleOp) -> tuple[str, ...]:

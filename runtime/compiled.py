@@ -18,6 +18,7 @@ from ge.dialects.npu.program import Program
 from ge.dialects.npu.target import DEFAULT
 from ge.dialects.weights_file import WeightsFile
 from ge.lowering.pipelines import Options
+from ge.runtime.back_to_back import Series, series
 from ge.runtime.compile_report import CompileReport, report_of
 from ge.runtime.device import DEVICE
 from ge.runtime.driver import Compilation, begin, few_collections
@@ -73,6 +74,18 @@ class CompiledModel:
     def stats(self) -> Stats:
         """The figures of a timed run; they do not depend on what the inputs hold."""
         return self._stats
+
+    def run_many(self, inputs: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+        """The outputs of several inferences on end; `series` says how long those take."""
+        return [self.run(given) for given in inputs]
+
+    def series(self, inferences: int) -> Series:
+        """How long so many inferences take in one launch.
+
+        Each begins to load while the one before it still computes; its intermediates and outputs
+        have places of their own beside those of the one before.
+        """
+        return series(self.program, inferences)
 
     def compare(self, inputs: Mapping[str, Array], worst: float | None = None) -> Comparison:
         """Every kernel beside its operators in single precision, and the first that is guilty.
@@ -159,12 +172,15 @@ def compile(
     memory_reuse: bool = True,
     pipeline_schedule: bool = True,
     native: bool = True,
+    tune: bool = False,
+    tilings: Mapping[str, str] | None = None,
 ) -> CompiledModel:
     """Compile a model: an `.onnx` file, a `.mlir` file of any level, or an ONNX model in memory.
 
     `shapes` closes dimensions that the model leaves open, `values` makes inputs constants.
     `keep_fp32` names operators and nodes that no precision narrows. `target` is a name or a TOML
-    file; 0 cores are all it has. Raises GeError for what is at fault.
+    file; 0 cores are all it has. `tune` times many tilings of every kernel; what `report.tilings`
+    then has, given as `tilings` again, needs no search. Raises GeError for what is at fault.
     """
     options = Options(
         target,
@@ -175,6 +191,8 @@ def compile(
         pipeline_schedule,
         native=native,
         keep=tuple(keep_fp32),
+        tune=tune,
+        tilings=tuple(f"{key}: {tiling}" for key, tiling in (tilings or {}).items()),
     )
     source = Source(model, shapes, values)
     with few_collections():

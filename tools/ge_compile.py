@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import InputError
 from ge.lowering.pipelines import PRECISIONS
-from ge.tools.console import check_apart, run_tool, tool_parser, write_output
+from ge.tools.console import check_apart, read_text, run_tool, tool_parser, write_output
 
 if TYPE_CHECKING:
     from ge.lowering.pipelines import Options
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--ablation", action="store_true", help="compile and time every stage of the switches")
     _add_model_options(parser)
     _add_switches(parser)
+    _add_tilings(parser)
     return parser
 
 
@@ -82,6 +83,17 @@ def _add_switches(parser: argparse.ArgumentParser) -> None:
     add("--no-native", action="store_true", help="one launch a kernel")
     add("--eager", action="store_true", help="all four of these")
     add("--no-skip", action="store_true", help="time every loop trip for --report")
+
+
+def _add_tilings(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("tilings").add_argument
+    add("--tune", action="store_true", help="time many tilings of every kernel, take the quickest")
+    add(
+        *("--tilings",),
+        metavar="FILE",
+        type=Path,
+        help="take tilings from FILE; with --tune it gets those of the kernels that it has none of",
+    )
 
 
 def _named(text: str, parse: Callable[[str], Any], what: str) -> tuple[str, Any]:
@@ -132,7 +144,8 @@ def _compile(argv: Sequence[str]) -> None:
     rewrites = args.model.suffix == ".mlir" and args.emit not in ("asm", "obj")
     check_apart([] if rewrites else [args.model], [output, args.weights, args.report])
     source = Source(args.model, _once(args.shape, "shape"), _once(args.value, "value"))
-    compilation = begin(source, _options(args), _progress())
+    kept = _kept(args)
+    compilation = begin(source, _options(args, kept), _progress())
     level = compilation.level.value
     stages = compilation.fork(compilation.options) if args.ablation else None
     _lower(compilation, args)
@@ -140,6 +153,25 @@ def _compile(argv: Sequence[str]) -> None:
         compilation.watch("")
     if args.report or args.emit == "obj" or stages:
         _report(compilation, stages, level, args)
+    if args.tune and args.tilings:
+        _keep(compilation, kept, args.tilings)
+
+
+def _kept(args: argparse.Namespace) -> list[str]:
+    """The lines of the file with tilings; one that tuning is to write may not be there yet."""
+    if args.tilings is None or (args.tune and not args.tilings.exists()):
+        return []
+    return read_text(args.tilings).splitlines()
+
+
+def _keep(compilation: Compilation, kept: list[str], path: Path) -> None:
+    """Add the tilings that are new to the file."""
+    from ge.runtime.compile_report import report_of
+
+    known = {line.partition(": ")[0] for line in kept}
+    found = report_of(compilation, "").tilings
+    lines = [*kept, *(f"{key}: {tiling}" for key, tiling in found.items() if key not in known)]
+    write_output(path, lambda p: p.write_text("".join(f"{x}\n" for x in lines), "utf-8"))
 
 
 def _once(given: Sequence[tuple[str, Any]], what: str) -> dict[str, Any]:
@@ -150,7 +182,7 @@ def _once(given: Sequence[tuple[str, Any]], what: str) -> dict[str, Any]:
     return dict(given)
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: argparse.Namespace, kept: Sequence[str]) -> Options:
     from ge.lowering.pipelines import Options
 
     on = not args.eager
@@ -162,6 +194,8 @@ def _options(args: argparse.Namespace) -> Options:
         memory_reuse=on and not args.no_memory_reuse,
         pipeline=on and not args.no_pipeline,
         native=on and not args.no_native,
+        tune=args.tune,
+        tilings=tuple(kept),
     )
 
 

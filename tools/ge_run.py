@@ -52,7 +52,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--trace", metavar="FILE.json", type=Path, help="write a trace for Chrome or Perfetto")
     add("--check-hazards", action="store_true", help="find accesses that nothing orders")
     add("--no-skip", action="store_true", help="time every loop trip, as with --trace")
-    add("--repeat", metavar="N", type=_count, default=1, help="run N times")
+    add(
+        "--repeat",
+        metavar="N",
+        type=_count,
+        default=1,
+        help="run N times, and time N inferences on end",
+    )
     return parser
 
 
@@ -90,6 +96,10 @@ def _run(argv: Sequence[str]) -> None:
     print(report(result.stats))
     if options.repeat > 1:
         print(_repeats(seconds))
+        if options.mode != "functional":
+            from ge.runtime.back_to_back import series
+
+            print(f"in one launch: {series(program, options.repeat)}")
     if result.hazards:
         first = "\n".join(map(str, result.hazards[:SHOWN_HAZARDS]))
         found = len(result.hazards)

@@ -230,13 +230,15 @@ class AttentionOp(FusedOp):
     Softmax of `q . k^T * scale`, row by row, times `v`.
 
     The region works on the scaled scores; what it yields goes through the softmax. With `reach`,
-    query i has no weight for keys behind i plus that.
+    query i has no weight for keys behind i plus that; with `clear`, its scores for keys up to i
+    plus that go through the region as they are.
     """
 
     name = "fused.attention"
     ANCHOR_INS: ClassVar = 3
     scale = prop_def(FloatAttr[Float64Type])
     reach = opt_prop_def(IntegerAttr[I64])
+    clear = opt_prop_def(IntegerAttr[I64])
 
     def computed(self) -> Attribute:
         element, shape = _tensor(self.ins[0])

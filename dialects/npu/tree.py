@@ -171,9 +171,11 @@ class HbmType(ParametrizedAttribute, TypeAttribute):
 
 
 class TreeOp(IRDLOperation):
-    """What all operations of a tree share: the stage each runs in when its loop is skewed."""
+    """What all share: the stage each runs in when its loop is skewed, and on which tiles."""
 
     stage = opt_prop_def(IntegerAttr[I64])
+    when = opt_prop_def(MapAttr)
+    """A map of one axis: a statement is left out on tiles on which that is nowhere above 0."""
     irdl_options = (ParsePropInAttrDict(),)
 
     @property

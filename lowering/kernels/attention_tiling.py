@@ -11,7 +11,7 @@ from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, DimKind, Vector
 from ge.lowering.kernels.product_cost import cut, multiply
-from ge.lowering.kernels.tiling import Tiling
+from ge.lowering.kernels.tiling import Candidate, Tiling
 from ge.lowering.kernels.vector_cost import VectorCost
 
 KEYS = (128, 96, 64, 48, 32, 16, 8, 4)
@@ -26,7 +26,7 @@ BLOCK_CYCLES = 4500
 """What a block of queries costs beside its tiles of keys: first loads, skew and last store."""
 
 
-def attention_tilings(d: Description, target: Target) -> Iterator[Tiling]:
+def attention_tilings(d: Description, target: Target) -> Iterator[Candidate]:
     """Tilings to try, best first."""
     costs = _Costs(d, target)
     *outer, queries = d.dims_with(DimKind.PARALLEL)
@@ -36,12 +36,13 @@ def attention_tilings(d: Description, target: Target) -> Iterator[Tiling]:
         for q, kv, parts in product(costs.rows(), costs.keys(), PARTS)
         if parts <= q and costs.fits(q, kv, parts)
     ]
-    for _, key, parts, q in sorted(found):
-        yield Tiling(
+    for cycles, key, parts, q in sorted(found):
+        tiling = Tiling(
             (*((x, 1) for x in outer), (queries, q)),
             sequential=-key,
             chunks=tuple((i, (queries, ceil(q / parts))) for i in numbers) if parts > 1 else (),
         )
+        yield Candidate(tiling, cycles)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class _Costs:
     def cycles(self, q: int, kv: int, parts: int) -> float:
         """Of the busiest core: its blocks, each with all tiles of keys."""
         blocks, tiles = self.busiest(q, kv)
-        return tiles * self.tile(q, kv, parts) + blocks * BLOCK_CYCLES
+        overlap = self.d.until is None and kv >= self.d.extents["kv"]
+        return tiles * self.tile(q, kv, parts) + (1 if overlap else blocks) * BLOCK_CYCLES
 
     def busiest(self, q: int, kv: int) -> tuple[int, int]:
         """Blocks of the core that has most to do, and the tiles of keys in all of them."""
@@ -105,8 +107,9 @@ class _Costs:
             return waves, waves * ceil(keys / kv)
         reach = self.d.until.offset
         ends = [min(rows, q * i + q) for i in reversed(range(cut))]
-        each = [ceil(min(keys, end + reach) / kv) for end in ends for _ in range(self.heads)]
-        return waves, max(sum(each[core::cores]) for core in range(min(cores, len(each))))
+        each = [ceil(min(keys, end + reach) / kv) for end in ends]
+        # The first core has the costliest block of every wave: heads follow each other.
+        return waves, sum(each[i // self.heads] for i in range(0, self.heads * cut, cores))
 
     def tile(self, q: int, kv: int, parts: int) -> float:
         """One tile of keys: the busiest unit, or one after the other if a queue is too short."""

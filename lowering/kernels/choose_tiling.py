@@ -10,7 +10,7 @@ from ge.dialects.npu.target import Target
 from ge.lowering.kernels.attention_tiling import attention_tilings
 from ge.lowering.kernels.description import Description, DimKind
 from ge.lowering.kernels.product_tiling import product_tilings
-from ge.lowering.kernels.tiling import Pairs, Tiling, filled
+from ge.lowering.kernels.tiling import Candidate, Pairs, Tiling, filled
 
 AHEAD = 4
 """Tiles a core should have of a kernel of the vector unit: loads then run ahead of the work."""
@@ -18,14 +18,14 @@ SHORT_BYTES = 16384
 """Transfers below this do not reach the full rate."""
 
 
-def tilings(d: Description, target: Target) -> Iterator[Tiling]:
+def tilings(d: Description, target: Target) -> Iterator[Candidate]:
     """Tilings to try, best first: the first one that really fits is taken."""
     if d.dims_with(DimKind.SEQUENTIAL):
         yield from attention_tilings(d, target)
     elif d.matrices:
         yield from product_tilings(d, target)
     else:
-        yield from _vectors(d, target)
+        yield from (Candidate(tiling) for tiling in _vectors(d, target))
 
 
 def _vectors(d: Description, target: Target) -> Iterator[Tiling]:

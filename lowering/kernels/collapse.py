@@ -34,7 +34,8 @@ def _merge(d: Description, at: int) -> Description | None:
     """The description with dimensions `at` and `at + 1` as one, or None."""
     outer, inner = d.dims[at], d.dims[at + 1]
     pair = (outer.name, inner.name)
-    if d.until is not None and set(dims_of((d.until,))) & set(pair):
+    fixed = [d.until, *(s.when for v in _vectors(d) for s in v.steps)]
+    if set(dims_of(tuple(axis for axis in fixed if axis))) & set(pair):
         return None
     same_kind = outer.kind is inner.kind and outer.kind in _PLAIN
     if not same_kind or any(set(s.over) & set(pair) for v in _vectors(d) for s in v.steps):

@@ -97,6 +97,8 @@ class Step:
     words: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
     """Dimensions that the step is repeated over, one place at a time."""
+    when: Axis | None = None
+    """Tiles on which this is nowhere above 0 go without the step."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class Matrix:
     b: str
     over: tuple[str, ...]
     stage: int = 0
+    ahead: int = 0
+    """How many iterations before the product its operands are loaded."""
 
 
 Statement = Vector | Matrix
@@ -165,5 +169,11 @@ class Description:
 
 def in_turns(description: Description) -> Description:
     """The same kernel with every statement in one stage: units do not work ahead of each other."""
-    body = tuple(replace(s, stage=0) for s in description.body)
-    return replace(description, body=body)
+    body = tuple(
+        replace(s, stage=0) if isinstance(s, Vector) else replace(s, stage=0, ahead=0)
+        for s in description.body
+    )
+    init, final = (
+        tuple(replace(s, stage=0) for s in part) for part in (description.init, description.final)
+    )
+    return replace(description, body=body, init=init, final=final)

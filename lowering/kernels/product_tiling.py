@@ -13,7 +13,7 @@ from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, Operand
 from ge.lowering.kernels.product_cost import cut, multiply
-from ge.lowering.kernels.tiling import Pairs, Tiling, filled
+from ge.lowering.kernels.tiling import Candidate, Pairs, Tiling, filled
 from ge.lowering.kernels.vector_cost import VectorCost
 
 Sizes = dict[str, int]
@@ -37,11 +37,11 @@ AREAS = (16, 32, 48, 64, 96, 128, 176, 192, 256, 384, 512)
 """Rows or columns of a block, all their dimensions together."""
 
 
-def product_tilings(d: Description, target: Target) -> Iterator[Tiling]:
+def product_tilings(d: Description, target: Target) -> Iterator[Candidate]:
     """Tilings to try, best first."""
     product_ = _Product(d, target)
-    for _, _, plan in product_.ranked():
-        yield product_.tiling(plan)
+    for cycles, _, plan in product_.ranked():
+        yield Candidate(product_.tiling(plan), cycles)
 
 
 def shortest(d: Description, target: Target) -> float:
@@ -267,7 +267,10 @@ class _Product:
         loaded, moved, first = self.loads(plan)
         waves, cores = self.waves(plan.block)
         shared = moved * cores / self.target.bytes_per_cycle("l2_read")
-        return first + waves * (plan.turns * max(each, loaded, shared) + BLOCK_CYCLES) + last
+        burst = self.target.limits["l2_read"].credit_cycles
+        busy = waves * (plan.turns * max(each, loaded) + BLOCK_CYCLES)
+        through = waves * (plan.turns * shared + BLOCK_CYCLES) - burst
+        return first + max(busy, through) + last
 
     def lines(self, o: Operand, sizes: Sizes) -> tuple[int, int]:
         """Bytes and rows of the box of an operand that lies inside it."""
@@ -294,7 +297,9 @@ class _Product:
             moved, rows = self.lines(o, sizes)
             each = max(rate.issue + rows * rate.row, moved / rate.bytes_per_cycle)
             share = times / plan.turns if kept else times
-            first += rate.start + each
+            # The first ones come from device memory, whose rows are slower.
+            row = rate.row if rate.row_miss is None else rate.row_miss
+            first += rate.start + max(rate.issue + rows * row, moved / rate.bytes_per_cycle)
             cycles += share * (rate.start + each)
             bytes_ += share * moved
         return cycles, bytes_, first

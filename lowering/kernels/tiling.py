@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu.places import UNITS
@@ -45,6 +45,18 @@ class Tiling:
         return replace(self, pinned=self.pinned | {(operand, loop)})
 
 
+def in_turns(tiling: Tiling) -> Tiling:
+    """The same, but an epilogue that does not run behind its products."""
+    return replace(tiling, final_stage=0)
+
+
+class Candidate(NamedTuple):
+    """A tiling, and the cycles that a model gives it; 0 where none does."""
+
+    tiling: Tiling
+    cycles: float = 0.0
+
+
 def filled(extents: Mapping[str, int], dims: tuple[str, ...], most: int) -> Pairs:
     """Extents whose product is at most `most`, innermost dimensions first."""
     tile = {}
@@ -78,6 +90,29 @@ def parse_tiling(text: str) -> Tiling:
             value = (*found.get(name, ()), *value)
         found[name] = value
     return Tiling(**found)
+
+
+def text_of(tiling: Tiling) -> str:
+    """The clauses that `parse_tiling` reads as `tiling`."""
+
+    def pairs(given: Pairs) -> str:
+        return " ".join(f"{name}={n}" for name, n in given)
+
+    clauses = [f"{word} {pairs(given)}" for word, given in _pair_clauses(tiling) if given]
+    clauses += [f"sequential {tiling.sequential}"] * bool(tiling.sequential)
+    clauses += [f"nest {out} {pairs(steps)}" for out, steps in tiling.nests if steps]
+    clauses += [f"load {name} {loop}" for name, loop in tiling.loads if loop]
+    clauses += [f"chunk {number} {pairs((cut,))}" for number, cut in tiling.chunks]
+    clauses += [f"stage {tiling.final_stage}"] * bool(tiling.final_stage)
+    clauses += [f"pin {name} {loop}" for name, loop in sorted(tiling.pinned)]
+    clauses += [f"order {' '.join(order)}" for order in tiling.orders]
+    return "; ".join(clauses)
+
+
+def _pair_clauses(tiling: Tiling) -> Iterator[tuple[str, Pairs]]:
+    yield "block", tiling.block
+    yield "inner", tiling.inner
+    yield "copies", tiling.copies
 
 
 def check_tiling(tiling: Tiling, description: Description) -> None:

@@ -46,7 +46,10 @@ class VectorCost:
         """By statement, which is kept with them: cycles a repeat of alike passes, and folds."""
 
     def cycles(self, statements: Iterable[Vector], sizes: Mapping[str, int]) -> float:
-        """Busy cycles of all steps; a dimension that `sizes` does not have counts as 1."""
+        """Busy cycles of all steps; a dimension that `sizes` does not have counts as 1.
+
+        What tiles may go without counts nothing: most do.
+        """
         total = 0.0
         for statement in statements:
             known = self._sorted.get(id(statement))
@@ -61,7 +64,7 @@ class VectorCost:
         """The steps, with all that does not depend on the sizes of tiles."""
         passes: dict[_Pass, float] = {}
         folds: list[_Fold] = []
-        for step in statement.steps:
+        for step in (step for step in statement.steps if step.when is None):
             tiles = [self._values.get(name, ((), F32)) for name in (step.out, *step.ins)]
             dims = set(step.over).union(*(found for found, _ in tiles))
             dtype = tiles[-1][1]

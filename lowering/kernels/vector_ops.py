@@ -206,6 +206,17 @@ def _tail(w: VectorWriter, size: Tile) -> Arg:
     return w.mul(w.polynomial(t, _ERF), w.exp(w.mul(w.mul(size, size), -1.0)))
 
 
+_LN_NORMAL_TAIL = (
+    3.2807302821e-4,
+    4.910641008e-3,
+    3.5924004973e-2,
+    -0.3188424611843705,
+    0.7976653555752088,
+    -0.6931732583605763,
+)
+"""Of `ln((1 + erf(x / sqrt 2)) / 2)` for `x` <= 0: with it GELU is off by 4.4e-7 at most."""
+
+
 @vector(unary.ErfOp)
 def _erf(w: VectorWriter, x: Arg) -> Arg:
     upper = w.sub(1.0, _tail(w, w.unary("vabs", x)))
@@ -218,12 +229,11 @@ def _gelu(w: VectorWriter, x: Arg, *, approximate: GeluForm) -> Arg:
         cubed = w.mul(w.mul(w.mul(x, x), x), 0.044715)
         inner = w.mul(w.add(x, cubed), sqrt(8.0 / 3.141592653589793))
         return w.mul(x, _sigmoid(w, inner))
-    # x (1 + erf(x / sqrt 2)) / 2 = max(x, 0) - |x| (1 - erf(|x| / sqrt 2)) / 2
-    size = w.unary("vabs", x)
-    scaled = w.mul(size, sqrt(0.5))
-    assert isinstance(scaled, Tile)
-    half_tail = w.mul(w.mul(size, _tail(w, scaled)), 0.5)
-    return w.sub(w.maximum(x, 0.0), half_tail)
+    # x (1 + erf(x / sqrt 2)) / 2 = max(x, 0) - |x| q, with q = (1 - erf(|x| / sqrt 2)) / 2
+    below = w.mul(w.unary("vabs", x), -1.0)
+    assert isinstance(below, Tile)
+    q = w.exp(w.polynomial(below, _LN_NORMAL_TAIL))
+    return w.add(w.mul(q, below), w.maximum(x, 0.0))
 
 
 # Activations

@@ -11,6 +11,7 @@ from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.dtypes import B8, F16, F32, I32, DType
 from ge.dialects.lazy import lazy
+from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.lowering.accesses import FOLDS
 from ge.lowering.kernels.description import Step, Value
@@ -70,9 +71,11 @@ class VectorWriter:
         *ins: Tile,
         numbers: Sequence[float] = (),
         words: Sequence[str] = (),
+        when: Axis | None = None,
     ) -> Tile:
         names = tuple(t.name for t in ins)
-        self.steps.append(Step(instr, out.name, names, tuple(numbers), tuple(words)))
+        step = Step(instr, out.name, names, tuple(numbers), tuple(words), when=when)
+        self.steps.append(step)
         return out
 
     def convert(self, tile: Tile, dtype: DType, how: str = "rint") -> Tile:

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from ge.lowering.pipelines import Options
+from examples.models import Net
+from ge.dialects.fused.ops import AttentionOp
+from ge.dialects.module_text import make_context
+from ge.frontend.onnx_import import import_onnx
+from ge.lowering.pipelines import Level, Options, passes, simplification
 from tests.compiled import check
 
 FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
@@ -62,6 +66,42 @@ def test_rows_without_any_key_are_zero(fuse: bool) -> None:
     inputs["m"][1, :, 2:4] = False
     inputs["m"][0, ..., 1] = True
     check(model, Options(target="tiny", fuse=fuse), inputs)
+
+
+def _masked(how: str, mask: np.ndarray) -> Any:
+    """One head, written out, with a mask that is a constant."""
+    net = Net(4)
+    scores = net("Mul", net("MatMul", "q", net("Transpose", "k", perm=[1, 0])), np.float32(0.3))
+    if how == "where":
+        scores = net("Where", mask, scores, np.float32(-3.4e38))
+    else:
+        scores = net("Add", scores, np.where(mask, 0, -3.4e38).astype(np.float32))
+    y = net("MatMul", net("Softmax", scores, axis=-1), "v")
+    rows, keys = mask.shape
+    return net.model({"q": (rows, 8), "k": (keys, 8), "v": (keys, 8)}, [y], 17)
+
+
+BAND = np.tri(150, 150, 7, bool) & ~np.tri(150, 150, -90, bool)
+MASKS = {
+    "causal": (np.tri(150, 150, 0, bool), 0),
+    "seven keys on": (np.tri(150, 150, 7, bool), 7),
+    "a band": (BAND, None),
+    "one key hidden": (~np.pad(np.ones((1, 1), bool), ((100, 49), (120, 29))), 19),
+    "a row of nothing": (np.tri(150, 150, 140, bool) & (np.arange(150) != 149)[:, None], None),
+}
+
+
+@pytest.mark.parametrize("how", ["where", "add"])
+@pytest.mark.parametrize("mask", MASKS)
+def test_tiles_that_a_mask_leaves_alone_go_without_it(mask: str, how: str) -> None:
+    array, clear = MASKS[mask]
+    model = _masked(how, array)
+    check(model, Options(target="tiny"), _inputs(model))
+    module, options = import_onnx(model), Options(target="tiny")
+    for step in [*simplification(options), *passes(Level.GRAPH, options)]:
+        step.apply(make_context(), module)
+    (op,) = [op for op in module.walk() if isinstance(op, AttentionOp)]
+    assert (None if op.clear is None else op.clear.value.data) == clear
 
 
 def test_heads_in_the_last_dim_and_a_causal_mask() -> None:
