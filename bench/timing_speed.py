@@ -1,8 +1,9 @@
 """How fast the clock is; `python bench/timing_speed.py [--json OUT]` prints figures beside bars.
 
 A time is that of preparing a compiled program and timing it, the best of a few: what one run has
-worked out about a program is not kept for the next. It is processor time, so that others on the
-machine count for less. The bars are for two cores of a present laptop.
+worked out about a program is not kept for the next, but for the Python functions of instructions
+and loops that look alike. It is processor time, so that others on the machine count for less. The
+bars are for two cores of a present laptop.
 """
 
 from __future__ import annotations

@@ -22,6 +22,9 @@ class DType:
     code: int
     """Number in instruction encodings."""
 
+    def __hash__(self) -> int:
+        return self.code
+
     @property
     def bytes(self) -> int:
         """Bytes of one element in memory; a bool takes a whole one."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.ir import SSAValue
 
+from ge.dialects.diagnostics import InputError
 from ge.dialects.graph.ops.binary import AndOp, WhereOp
 from ge.dialects.graph.ops.layout import ConcatOp, ReshapeOp, SliceOp
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
@@ -36,10 +37,22 @@ def _if(bodies: Bodies, node: Node) -> list[Value]:
     if not isinstance(condition, SSAValue):
         return bodies.body(branches[0 if condition.reshape(-1)[0] else 1], [])
     g = bodies.builder
-    then, other = (bodies.body(branch, []) for branch in branches)
+    then, other = (_branch(bodies, branch, condition) for branch in branches)
     if [g.type_of(v) for v in then] != [g.type_of(v) for v in other]:
         raise Refused("branches must give one type", "branches of equal shapes", condition)
     return [_chosen(g, condition, a, b) for a, b in zip(then, other, strict=True)]
+
+
+def _branch(bodies: Bodies, graph: Any, condition: SSAValue) -> list[Value]:
+    """The results of a branch; refuses one that these shapes rule out, for they may decide."""
+    try:
+        return bodies.body(graph, [])
+    except InputError as e:
+        what = f"both branches must be possible with these shapes: {e.message}"
+        raise Refused(what, "a known condition", condition) from None
+    except Refused as e:
+        nearest = e.nearest or "a known condition"
+        raise Refused(e.reason, nearest, e.unknown or condition) from None
 
 
 def _chosen(g: Builder, condition: Value, a: Value, b: Value) -> Value:

@@ -20,6 +20,7 @@ from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
 from ge.dialects.graph.ops.bounded import BoundedOp
 from ge.frontend import onnx_composed as onnx_composed  # registers its adapters
+from ge.frontend import onnx_contributed as onnx_contributed
 from ge.frontend import onnx_quantized as onnx_quantized
 from ge.frontend import onnx_recurrent as onnx_recurrent
 from ge.frontend import onnx_sampling as onnx_sampling
@@ -40,6 +41,8 @@ from ge.frontend.onnx_stages import (
 )
 from ge.frontend.onnx_versions import ADAPTERS
 
+STANDARD = ("", "ai.onnx")
+"""What the domain of ONNX itself is called."""
 MAX_DEPTH = 16
 """Function bodies may use operators that have function bodies, but not for ever."""
 
@@ -192,7 +195,9 @@ class _Import:
         """Behind an unsupported node types are not known: only look whether the operator is."""
         self.unknown.update(node.outputs)
         version = opsets.get(node.domain, FIRST_OPSET)
-        if node.domain in ("", "ai.onnx") and (node.op_type in OPS or node.op_type in ADAPTERS):
+        if node.domain in STANDARD and (node.op_type in OPS or node.op_type in ADAPTERS):
+            return
+        if f"{node.domain}.{node.op_type}" in ADAPTERS:
             return
         if not onnx.defs.has(node.op_type, version, node.domain):
             self._refuse(node, opsets, Refused(""))
@@ -206,11 +211,13 @@ class _Import:
         self.refused.setdefault(key, []).append(self.builder.source)
 
     def _node(self, node: ir.Node, opsets: dict[str, int], depth: int, source: str) -> None:
-        if node.domain not in ("", "ai.onnx"):
+        standard = node.domain in STANDARD
+        op = node.op_type if standard else f"{node.domain}.{node.op_type}"
+        if not standard and op not in ADAPTERS:
             raise Refused("")
         version = node.version or opsets.get("", opsets.get("ai.onnx", FIRST_OPSET))
         view = Node(
-            node.op_type,
+            op,
             version,
             source,
             [None if v is None else self._value(v) for v in node.inputs],

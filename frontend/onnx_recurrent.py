@@ -17,6 +17,8 @@ from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_versions import adapts
 
 MOST_MOMENTS = 4096
+RANK = 3
+"""Moments, batch and features, in one order or another."""
 Bend = Callable[[Value], Value]
 States = list[Value]
 
@@ -34,21 +36,34 @@ _ALPHA: dict[str, type[GraphOp]] = {
 }
 
 
-class _Direction:
+class Direction:
     """The weights of one direction, and how it walks time."""
 
     def __init__(self, m: Maths, node: Node, number: int, gates: int, backwards: bool) -> None:
         self.m = m
         self.backwards = backwards
-        w, r = m.place(node.needed(1), 0, number), m.place(node.needed(2), 0, number)
-        self.hidden = m.shape(r)[1]
-        self.w, self.r = m.transpose(w, 1, 0), m.transpose(r, 1, 0)
+        self.w, self.r = self.weights(node, number)
+        self.hidden = m.shape(self.r)[0]
         both = node.input(3)
-        bias = np.zeros(2 * gates * self.hidden, m.g.numpy_type(w))
+        bias = np.zeros(2 * gates * self.hidden, m.g.numpy_type(node.needed(0)))
         b = bias if both is None else m.place(both, 0, number)
         cut = gates * self.hidden
         self.input_bias, self.state_bias = m.slice(b, 0, 0, cut), m.slice(b, 0, cut, 2 * cut)
         self.clip = node.attrs.get("clip")
+
+    def weights(self, node: Node, number: int) -> tuple[Value, Value]:
+        """What inputs and what states are multiplied by, the gates side by side."""
+        m = self.m
+        w, r = (m.transpose(m.place(node.needed(i), 0, number), 1, 0) for i in (1, 2))
+        return w, r
+
+    def project(self, flat: Value) -> Value:
+        """What all inputs bring, a row each."""
+        return self.m(MatMulOp, flat, self.w)
+
+    def recur(self, h: Value) -> Value:
+        """What the state brings."""
+        return self.m(MatMulOp, h, self.r)
 
     def part(self, x: Value, gate: int) -> Value:
         """What belongs to one gate, in the last dim."""
@@ -87,15 +102,24 @@ def _bends(m: Maths, node: Node, defaults: Sequence[str], directions: int) -> li
     return [made[i * count : (i + 1) * count] for i in range(directions)]
 
 
-Step = Callable[[_Direction, Value, States, list[Bend]], States]
+Step = Callable[[Direction, Value, States, list[Bend]], States]
 
 
 def _recurrent(
-    g: Builder, node: Node, gates: int, bends: Sequence[str], states: int, step: Step
+    g: Builder,
+    node: Node,
+    gates: int,
+    bends: Sequence[str],
+    states: int,
+    step: Step,
+    *,
+    kind: type[Direction] = Direction,
 ) -> list[Value]:
     m = Maths(g)
     x = node.needed(0)
     batch_first = bool(node.attrs.get("layout", 0))
+    if len(m.shape(x)) != RANK:
+        raise Refused(f"its input must have {RANK} dims, got {len(m.shape(x))}")
     x = m.transpose(x, 1, 0, 2) if batch_first else x
     moments, batch, width = m.shape(x)
     if moments > MOST_MOMENTS:
@@ -105,8 +129,8 @@ def _recurrent(
     lengths = node.input(4)
     outs, ends = [], []
     for number, backwards in enumerate(walks):
-        one = _Direction(m, node, number, gates, backwards)
-        flat = m(MatMulOp, m.reshape(x, moments * batch, width), one.w)
+        one = kind(m, node, number, gates, backwards)
+        flat = one.project(m.reshape(x, moments * batch, width))
         sums = m.reshape(m(AddOp, flat, one.input_bias), moments, batch, gates * one.hidden)
         begin = [_begin(m, node, 5 + i, number, batch, one, batch_first) for i in range(states)]
         bent = _bends(m, node, bends, len(walks))[number]
@@ -122,7 +146,7 @@ def _recurrent(
 
 
 def _begin(
-    m: Maths, node: Node, i: int, number: int, batch: int, one: _Direction, batch_first: bool
+    m: Maths, node: Node, i: int, number: int, batch: int, one: Direction, batch_first: bool
 ) -> Value:
     value = node.input(i)
     if value is None:
@@ -131,7 +155,7 @@ def _begin(
 
 
 def _walk(
-    one: _Direction,
+    one: Direction,
     sums: Value,
     states: States,
     bends: list[Bend],
@@ -155,9 +179,9 @@ def _walk(
     return [rows[moment] for moment in moments], states
 
 
-def _rnn_step(one: _Direction, sums: Value, states: States, bends: list[Bend]) -> States:
+def _rnn_step(one: Direction, sums: Value, states: States, bends: list[Bend]) -> States:
     m = one.m
-    past = m(AddOp, m(MatMulOp, states[0], one.r), one.state_bias)
+    past = m(AddOp, one.recur(states[0]), one.state_bias)
     return [bends[0](one.clipped(m(AddOp, sums, past)))]
 
 
@@ -167,9 +191,9 @@ def _rnn(g: Builder, node: Node) -> list[Value]:
 
 
 def _gru_step(reset_behind: bool) -> Step:
-    def step(one: _Direction, sums: Value, states: States, bends: list[Bend]) -> States:
+    def step(one: Direction, sums: Value, states: States, bends: list[Bend]) -> States:
         m, (h,) = one.m, states
-        past = m(MatMulOp, h, one.r)
+        past = one.recur(h)
 
         def total(gate: int) -> Value:
             own = m(AddOp, one.part(past, gate), one.part(one.state_bias, gate))
@@ -197,9 +221,9 @@ def _gru(g: Builder, node: Node) -> list[Value]:
 def _lstm_step(peep: Sequence[Value] | None, coupled: bool) -> Step:
     """`peep`: what the cell adds to the gates in, out and forget, a row for each direction."""
 
-    def step(one: _Direction, sums: Value, states: States, bends: list[Bend]) -> States:
+    def step(one: Direction, sums: Value, states: States, bends: list[Bend]) -> States:
         m, (h, c) = one.m, states
-        past = m(AddOp, m(MatMulOp, h, one.r), one.state_bias)
+        past = m(AddOp, one.recur(h), one.state_bias)
         total = m(AddOp, sums, past)
         row = None if peep is None else peep[int(one.backwards) if len(peep) > 1 else 0]
 
@@ -220,8 +244,13 @@ def _lstm_step(peep: Sequence[Value] | None, coupled: bool) -> Step:
 
 @adapts("LSTM")
 def _lstm(g: Builder, node: Node) -> list[Value]:
+    return lstm(g, node, Direction)
+
+
+def lstm(g: Builder, node: Node, kind: type[Direction]) -> list[Value]:
+    """A long short-term memory whose products are those of `kind`."""
     m = Maths(g)
     given = node.input(7)
     rows = None if given is None else [m.place(given, 0, i) for i in range(m.shape(given)[0])]
     step = _lstm_step(rows, bool(node.attrs.get("input_forget", 0)))
-    return _recurrent(g, node, 4, ("Sigmoid", "Tanh", "Tanh"), 2, step)
+    return _recurrent(g, node, 4, ("Sigmoid", "Tanh", "Tanh"), 2, step, kind=kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.base import constant_of, dims, shape_of, type_of
+from ge.dialects.graph.base import Array, constant_of, dims, shape_of, type_of
 from ge.dialects.graph.ops.attention import AttentionOp
 from ge.dialects.graph.ops.binary import AddOp, GreaterOp, MaxOp, MulOp, WhereOp
 from ge.dialects.graph.ops.layout import ReshapeOp, TransposeOp
@@ -46,7 +47,7 @@ def attention(here: Here, op: AttentionOp) -> SSAValue:
         scores = here.make(MulOp, bent, number(cap))
     masks = [op.attn_mask] if op.attn_mask is not None else []
     if attrs["is_causal"]:
-        masks.append(here.constant(np.tri(rows, keys, dtype=bool)))
+        masks.append(here.constant(_causal(rows, keys)))
     kept = []
     for mask in masks:
         mask = _grouped(here, mask, shared)
@@ -60,6 +61,12 @@ def attention(here: Here, op: AttentionOp) -> SSAValue:
         return y
     apart = here.make(TransposeOp, y, perm=(0, 2, 1, 3))
     return here.make(ReshapeOp, apart, shape=shape_of(op.results[0]))
+
+
+@lru_cache(maxsize=4)
+def _causal(rows: int, keys: int) -> Array:
+    """Which keys each row sees; all layers of a model share one."""
+    return np.tri(rows, keys, dtype=bool)
 
 
 def _numbers(here: Here, like: SSAValue) -> Callable[[float], SSAValue]:

@@ -17,9 +17,7 @@ from ge.dialects.dtypes import DType
 from ge.dialects.graph.base import GraphOp, shape_of, type_of
 from ge.dialects.graph.ops.binary import (
     AddOp,
-    AndOp,
     EqualOp,
-    GreaterOp,
     LessOp,
     MaxOp,
     MinOp,
@@ -35,7 +33,6 @@ from ge.dialects.graph.ops.index import (
     ScatterElementsOp,
     ScatterMode,
     ScatterNDOp,
-    TopKOp,
 )
 from ge.dialects.graph.ops.layout import PadOp, ReshapeOp, SliceOp
 from ge.dialects.graph.ops.norm import HardmaxOp
@@ -246,27 +243,6 @@ def _hardmax(here: Here, op: HardmaxOp) -> SSAValue:
     return cast(here, here.make(EqualOp, cast(here, best, dtypes.I32), at), dtype_of(op.x))
 
 
-def _top_k(here: Here, op: TopKOp) -> tuple[SSAValue, SSAValue]:
-    """The largest k -> how many come before each element, then the elements of ranks 0..k"""
-    shape, k = shape_of(op.x), op.attrs["k"]
-    axis = op.attrs["axis"] % len(shape)
-    n, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
-    own = reshape(here, op.x, (outer, 1, n, inner))
-    other = reshape(here, op.x, (outer, n, 1, inner))
-    before = GreaterOp if op.attrs["largest"] else LessOp
-    earlier = here.constant(np.triu(np.ones((n, n), bool), 1).reshape(n, n, 1))
-    ties = here.make(AndOp, here.make(EqualOp, other, own), earlier)
-    ahead = here.make(OrOp, here.make(before, other, own), ties)
-    ranks = here.make(ReduceSumOp, cast(here, ahead, dtypes.F32), axes=(1,), keepdims=False)
-    wanted = places(here, k, 2)
-    whole = cast(here, reshape(here, ranks, (outer, 1, n, inner)), dtypes.I32)
-    mask = here.make(EqualOp, whole, wanted)
-    result = (*shape[:axis], k, *shape[axis + 1 :])
-    indices = cast(here, picked(here, mask, places(here, n, 1), 2), dtypes.I64)
-    values = picked(here, mask, own, 2)
-    return reshape(here, values, result), reshape(here, indices, result)
-
-
 INDEXING: Rules = {
     GatherElementsOp: [_gather_elements],
     GatherNDOp: [_gather_nd],
@@ -274,5 +250,4 @@ INDEXING: Rules = {
     ScatterNDOp: [_scatter_nd],
     OneHotOp: [_one_hot],
     HardmaxOp: [_hardmax],
-    TopKOp: [_top_k],
 }

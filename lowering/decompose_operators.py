@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.base import Array, constant_of, shape_of
+from ge.dialects.graph.base import constant_of, shape_of
 from ge.dialects.graph.ops.attention import AttentionOp
 from ge.dialects.graph.ops.binary import AddOp, MulOp, PowOp, WhereOp
 from ge.dialects.graph.ops.index import GatherNDOp, GatherOp
@@ -35,21 +35,23 @@ from ge.dialects.graph.ops.layout import (
     TriluOp,
     slices_of,
 )
-from ge.dialects.graph.ops.linear import MatMulOp
 from ge.dialects.graph.ops.norm import (
     GroupNormalizationOp,
     InstanceNormalizationOp,
     LayerNormalizationOp,
     LRNOp,
 )
-from ge.dialects.graph.ops.reduce import CumSumOp
 from ge.dialects.graph.ops.resize import Coordinates, ResizeMode, ResizeOp
 from ge.lowering.decompose_attention import attention
 from ge.lowering.decompose_einsum import EINSUM
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
+from ge.lowering.decompose_running_sum import RUNNING_SUMS
+from ge.lowering.decompose_top_k import TOP_K
+from ge.lowering.decompose_transposed_convs import TRANSPOSED_CONVS
 from ge.lowering.decompose_windows import WINDOWS
 from ge.lowering.rewriting import Here, Rules, rewrite
+from ge.lowering.weighted_sums import weighted
 
 Shape = tuple[int, ...]
 
@@ -237,52 +239,7 @@ def _resize_axis(here: Here, x: SSAValue, axis: int, how: dict[str, Any]) -> SSA
     weights = ResizeOp.evaluate(np.eye(n, dtype=np.float32), **rest)
     if weights.shape == (n, n) and np.array_equal(weights, np.eye(n)):
         return x
-    return _weighted(here, x, axis, weights)
-
-
-def _weighted(here: Here, x: SSAValue, axis: int, weights: Array) -> SSAValue:
-    """`y[.., i, ..] = sum(weights[i, j] * x[.., j, ..])` along an axis, as a product."""
-    shape = shape_of(x)
-    weights = np.ascontiguousarray(weights.astype(_dtype(x).numpy))
-    outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
-    if inner == 1:
-        rows = here.make(ReshapeOp, x, shape=(outer, shape[axis]))
-        made = here.make(MatMulOp, rows, here.constant(np.ascontiguousarray(weights.T)))
-    else:
-        matrices = here.make(ReshapeOp, x, shape=(outer, shape[axis], inner))
-        made = here.make(MatMulOp, here.constant(weights), matrices)
-    return here.make(ReshapeOp, made, shape=(*shape[:axis], len(weights), *shape[axis + 1 :]))
-
-
-def _cum_sum(here: Here, op: CumSumOp) -> SSAValue | None:
-    """Running sum -> a product with a triangle of ones"""
-    if not _dtype(op.x).is_float:
-        return _doubling_sum(here, op)
-    axis = op.attrs["axis"] % len(shape_of(op.x))
-    ones = np.tril(np.ones((shape_of(op.x)[axis],) * 2), -1 if op.attrs["exclusive"] else 0)
-    return _weighted(here, op.x, axis, ones.T if op.attrs["reverse"] else ones)
-
-
-def _doubling_sum(here: Here, op: CumSumOp) -> SSAValue:
-    """Running sum of integers -> sums over 2, 4, 8 ... elements, each of two shorter ones"""
-    attrs = op.attrs
-    shape = shape_of(op.x)
-    axis = attrs["axis"] % len(shape)
-    n, none = shape[axis], (0,) * len(shape)
-
-    def ahead(value: SSAValue, by: int) -> SSAValue:
-        """The value moved on along the axis, zeros behind it."""
-        widths = tuple(by if i == axis else 0 for i in range(len(shape)))
-        start, pads = (by, (*none, *widths)) if attrs["reverse"] else (0, (*widths, *none))
-        ends = {"starts": (start,), "ends": (start + n - by,), "axes": (axis,), "steps": (1,)}
-        return here.make(PadOp, here.make(SliceOp, value, **ends), pads=pads)
-
-    value: SSAValue = ahead(op.x, 1) if attrs["exclusive"] else op.x
-    step = 1
-    while step < n:
-        value = here.make(AddOp, value, ahead(value, step))
-        step *= 2
-    return value
+    return weighted(here, x, axis, weights)
 
 
 def _lrn(here: Here, op: LRNOp) -> SSAValue:
@@ -292,7 +249,7 @@ def _lrn(here: Here, op: LRNOp) -> SSAValue:
     before, size = (attrs["size"] - 1) // 2, attrs["size"]
     apart = places[None, :] - places[:, None] + before
     band = ((apart >= 0) & (apart < size)) * (attrs["alpha"] / size)
-    sums = _weighted(here, here.make(MulOp, op.x, op.x), 1, band)
+    sums = weighted(here, here.make(MulOp, op.x, op.x), 1, band)
     base = here.make(AddOp, sums, here.constant(np.asarray(attrs["bias"], dtype.numpy)))
     power = here.constant(np.asarray(-attrs["beta"], dtype.numpy))
     return here.make(MulOp, op.x, here.make(PowOp, base, power))
@@ -336,7 +293,10 @@ def _normalised(
 RULES: Rules = {
     **EINSUM,
     **INDEXING,
+    **TOP_K,
+    **RUNNING_SUMS,
     **WINDOWS,
+    **TRANSPOSED_CONVS,
     **QUANTIZED,
     TileOp: [_tile],
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
@@ -345,7 +305,6 @@ RULES: Rules = {
     PadOp: [_pad],
     SliceOp: [_slice],
     ResizeOp: [_resize],
-    CumSumOp: [_cum_sum],
     LRNOp: [_lrn],
     TriluOp: [_trilu],
     GroupNormalizationOp: [_group_norm],

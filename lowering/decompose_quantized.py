@@ -75,13 +75,22 @@ def _signed(here: Here, x: SSAValue, zero: SSAValue | None) -> tuple[SSAValue, S
     none = zero is None or (known is not None and not known.any())
     if dtype_of(x) is dtypes.I8:
         return x, None if none or zero is None else cast(here, zero, dtypes.I32)
-    turned = cast(here, here.make(AddOp, x, number(here, MIDDLE, dtypes.U8)), dtypes.I8)
-    middle = number(here, MIDDLE, dtypes.I32)
-    below = number(here, 0, dtypes.I32) if zero is None else cast(here, zero, dtypes.I32)
-    return turned, here.make(SubOp, below, middle)
+    weights = constant_of(x)
+    if weights is not None:
+        turned = here.constant((weights.astype(np.int16) - MIDDLE).astype(np.int8))
+    else:
+        turned = cast(here, here.make(AddOp, x, number(here, MIDDLE, dtypes.U8)), dtypes.I8)
+    if none or known is not None:
+        zeros = np.zeros((), np.int32) if known is None else known.astype(np.int32)
+        return turned, here.constant(np.asarray(zeros - MIDDLE, np.int32))
+    assert zero is not None
+    return turned, here.make(SubOp, cast(here, zero, dtypes.I32), number(here, MIDDLE, dtypes.I32))
 
 
 def _sum(here: Here, x: SSAValue, *axes: int) -> SSAValue:
+    """The sum of bytes in 32 bits; of weights it is known."""
+    if (known := constant_of(x)) is not None:
+        return here.constant(known.sum(axis=axes, dtype=np.int32, keepdims=True))
     return here.make(ReduceSumOp, cast(here, x, dtypes.I32), axes=axes, keepdims=True)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.base import Array, constant_of, shape_of
+from ge.dialects.graph.base import shape_of
 from ge.dialects.graph.ops.binary import AddOp, MulOp
-from ge.dialects.graph.ops.conv import ConvOp, ConvTransposeOp
+from ge.dialects.graph.ops.conv import ConvOp
 from ge.dialects.graph.ops.layout import PadOp, SliceOp, TransposeOp
 from ge.dialects.graph.ops.pool import AveragePoolOp, MaxPoolOp
 from ge.dialects.graph.ops.window import Window
@@ -146,73 +145,37 @@ def _conv(here: Here, op: ConvOp) -> SSAValue | None:
     )
 
 
-def _conv_transpose(here: Here, op: ConvTransposeOp) -> SSAValue:
-    """Transposed convolution -> zeros between the elements, then a convolution, weights turned"""
-    attrs = op.attrs
-    window = Window.of(shape_of(op.w)[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
-    k = len(window.kernel)
-    reach = [extent - 1 for extent in window.extent]
-    extra = attrs["output_padding"] or (0,) * k
-    low = [r - p for r, p in zip(reach, window.pads[:k], strict=True)]
-    ends = zip(reach, window.pads[k:], extra, window.strides, strict=True)
-    high = [r - p + e - step + 1 for r, p, e, step in ends]
-    image = _spread(here, op.x, window.strides)
-    pads = (*low, *high)
-    if min(pads) < 0:
-        image = here.make(PadOp, image, pads=(0, 0, *low, 0, 0, *high))
-        pads = (0,) * len(pads)
-    known = constant_of(op.w)
-    group = attrs["group"]
-    turned = _turned(here, op.w, group) if known is None else here.constant(_known(known, group))
-    how = {"group": group, "dilations": window.dilations, "pads": pads}
-    return here.make(ConvOp, image, turned, op.b, **how)
+def _far_apart(here: Here, op: ConvOp) -> SSAValue | None:
+    """Taps far apart along one dim -> that dim in runs of the distance, where taps are neighbours
 
-
-def _spread(here: Here, x: SSAValue, strides: Shape) -> SSAValue:
-    """The image with `strides[i] - 1` zeros behind each element along spatial dim i."""
-    if prod(strides) == 1:
-        return x
-    shape, size = shape_of(x), shape_of(x)[2:]
-    apart = tuple(chain.from_iterable((s, 1) for s in size))
-    behind = tuple(chain.from_iterable((0, step - 1) for step in strides))
-    lone = reshape(here, x, (*shape[:2], *apart))
-    spread = here.make(PadOp, lone, pads=(*(0,) * (len(behind) + 2), 0, 0, *behind))
-    wide = tuple(s * step for s, step in zip(size, strides, strict=True))
-    return reshape(here, spread, (*shape[:2], *wide))
-
-
-def _known(weights: Array, group: int) -> Array:
-    """Weights C x M/group of a transposed convolution as those, M x C/group, of a plain one."""
-    inputs, outputs, *kernel = weights.shape
-    flipped = np.flip(weights, tuple(range(2, weights.ndim)))
-    apart = flipped.reshape(group, inputs // group, outputs, *kernel)
-    swapped = np.swapaxes(apart, 1, 2).reshape(group * outputs, inputs // group, *kernel)
-    return np.ascontiguousarray(swapped)
-
-
-def _turned(here: Here, weights: SSAValue, group: int) -> SSAValue:
-    """The same of weights that are computed when the model runs."""
-    inputs, outputs, *kernel = shape_of(weights)
-    apart = reshape(here, weights, (group, inputs // group, outputs, *kernel))
-    swapped = here.make(TransposeOp, apart, perm=(0, 2, 1, *range(3, 3 + len(kernel))))
-    value = reshape(here, swapped, (group * outputs, inputs // group, *kernel))
-    axes = [axis for axis, n in enumerate(kernel, 2) if n > 1]
-    if not axes:
-        return value
-    count = len(axes)
-    ends = tuple(-n - 1 for n in (shape_of(value)[a] for a in axes))
-    how: dict[str, Any] = {
-        "starts": (-1,) * count,
-        "ends": ends,
-        "axes": tuple(axes),
-        "steps": (-1,) * count,
-    }
-    return here.make(SliceOp, value, **how)
+    Element `i * d + r` of the dim becomes element r of run i: what a window touches has one r.
+    """
+    weights, out = shape_of(op.w), shape_of(op.out)
+    window = Window.of(weights[2:], *(op.attrs[name] for name in ("strides", "pads", "dilations")))
+    long = [i for i, n in enumerate(window.kernel) if n > 1]
+    too_wide = prod(window.extent) * weights[1] > WIDE
+    if len(long) != 1 or not too_wide or prod(window.strides) != 1 or prod(window.dilations) == 1:
+        return None
+    dim, k = 2 + long[0], len(window.kernel)
+    step, taps = window.dilations[long[0]], weights[dim]
+    runs = -(-out[dim] // step) + taps - 1
+    low, high = [0, 0, *window.pads[:k]], [0, 0, *window.pads[k:]]
+    high[dim] = runs * step - shape_of(op.x)[dim] - low[dim]
+    wide = here.make(PadOp, op.x, pads=(*low, *high))
+    order = (0, 1, dim, *(i for i in range(2, 2 + k) if i != dim))
+    size = shape_of(wide)
+    turned = here.make(TransposeOp, wide, perm=order)
+    rest = [size[i] for i in order[3:]]
+    image = reshape(here, turned, (*size[:2], runs, step * prod(rest)))
+    column = reshape(here, op.w, (*weights[:2], taps, 1))
+    made = here.make(ConvOp, image, column, op.b, group=op.attrs["group"])
+    rows = reshape(here, made, (*out[:2], (runs - taps + 1) * step, *rest))
+    back = here.make(TransposeOp, rows, perm=tuple(order.index(i) for i in range(2 + k)))
+    return part(here, back, dim, 0, out[dim])
 
 
 WINDOWS: Rules = {
     MaxPoolOp: [_max_pool],
     AveragePoolOp: [_average_pool],
-    ConvOp: [_conv],
-    ConvTransposeOp: [_conv_transpose],
+    ConvOp: [_conv, _far_apart],
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
@@ -24,6 +24,8 @@ class FuseKernelsPass(ModulePass):
     name = "fuse-kernels"
     off: tuple[str, ...] = ()
     """Names of fusions that are not applied."""
+    within: bool = False
+    """Join only what one operator of the model was written as; that counts as no fusion."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = [fusion.name for fusion in FUSIONS]
@@ -35,7 +37,9 @@ class FuseKernelsPass(ModulePass):
         misses: list[str] = []
         for fusion in FUSIONS:
             if fusion.name not in self.off:
-                _apply(fusion, op, hits, misses)
+                _apply(replace(fusion, within=self.within), op, hits, misses)
+        if self.within:
+            return
         counts = {name: IntegerAttr(hits[name], i64) for name in known}
         op.attributes[HITS] = DictionaryAttr(counts)
         op.attributes[MISSES] = ArrayAttr([StringAttr(m) for m in dict.fromkeys(misses)])

@@ -85,12 +85,12 @@ class _Lowering:
         self.chosen: list[str] = []
         self.routines: dict[str, str] = {}
         """The kernel of each text that the AI CPU computes."""
-        self.outputs = {
-            place_of(value).base: (name, shape_of(value))
-            for value, name in zip(return_of(main).arguments, output_names(main), strict=True)
-        }
         for value, name in zip(main.body.block.args, input_names(main), strict=True):
             self.tensor(value, "input", label=StringAttr(name))
+        # In the order of the model, not of the kernels.
+        for result, name in zip(return_of(main).arguments, output_names(main), strict=True):
+            base = place_of(result).base
+            self.tensor(base, "output", shape_of(result), label=StringAttr(name))
         for op in main.body.block.ops:
             if isinstance(op, ConstantOp):
                 self.constant(op)
@@ -123,9 +123,8 @@ class _Lowering:
     def constant(self, op: ConstantOp) -> None:
         """Weights are kept as far as a kernel reads them from device memory."""
         result = op.results[0]
-        if result in self.outputs:
+        if result in self.tensors:
             # Only an output without elements is a constant: nobody writes it.
-            self.made(result)
             return
         readers = [use.operation for use in result.uses]
         if any(isinstance(r, FusedOp | HostOp | ViewOp) for r in readers):
@@ -147,10 +146,7 @@ class _Lowering:
 
     def made(self, value: SSAValue) -> None:
         """The storage of what a kernel makes."""
-        if value in self.outputs:
-            label, shape = self.outputs[value]
-            self.tensor(value, "output", shape, label=StringAttr(label))
-        else:
+        if value not in self.tensors:
             self.tensor(value, "temp")
 
     def host(self, op: HostOp) -> None:
@@ -214,8 +210,14 @@ class _Lowering:
             properties={
                 "callee": SymbolRefAttr(symbol),
                 "outs": IntegerAttr(len(outs), i64),
-                "offsets": IntsAttr((*(p.offset for p in places), *(0 for _ in outs))),
+                "offsets": IntsAttr((*map(_offset, ins), *(0 for _ in outs))),
                 "sources": strings(sources),
             },
         )
         self.block.add_op(op)
+
+
+def _offset(value: SSAValue) -> int:
+    """Where a value begins, in elements of its storage; a view may see halves of those."""
+    place = place_of(value)
+    return place.offset * dtype_of(value).bytes // dtype_of(place.base).bytes

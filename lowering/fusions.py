@@ -50,6 +50,8 @@ class Fusion:
     build: Callable[[FusedOp, FusedOp, str], FusedOp] = merge
     renames: bool = True
     """Whether the kernel is called after the rule; it keeps its anchor's name otherwise."""
+    within: bool = False
+    """Whether both must stand for the same operator of the model."""
 
     def fuse(self, first: FusedOp, then: FusedOp) -> FusedOp:
         """The two as one kernel, in the place of `then`."""
@@ -58,6 +60,8 @@ class Fusion:
 
     def refuses(self, first: FusedOp, then: FusedOp) -> str | None:
         """The reason against fusing, the general ones first; `` for what is no match."""
+        if self.within and (not first.sources.data or first.sources != then.sources):
+            return ""
         reason = self.objection(first, then)
         reason = _shared(first, then) if reason is None else reason
         return _long(first, then) if reason is None else reason

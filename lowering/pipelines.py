@@ -62,6 +62,10 @@ PASSES = {
         "ge.lowering.decompose_operators:DecomposeOperatorsPass",
         "Write operators that have no kernel as several that have one.",
     ),
+    "split-rows": Pass(
+        "ge.lowering.split_rows:SplitRowsPass",
+        "Reduce rows that are longer than the vector memory in pieces.",
+    ),
     "fold-batch-norm": Pass(
         "ge.lowering.fold_batch_norm:FoldBatchNormPass",
         "Fold batch norms into the convolutions before them.",
@@ -165,6 +169,8 @@ class Options:
     """Operators and nodes that every precision but `origin` computes in f32."""
     narrow: bool = False
     """64-bit integers in 32 bits."""
+    whole: bool = False
+    """Without fusion: one kernel for what an operator of the model is written as, where it can."""
     tune: bool = False
     """Time all tilings of all kernels, and say which were the quickest."""
     tilings: tuple[str, ...] = ()
@@ -190,10 +196,14 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     what enters `fused`; see `simplification`.
     """
     if level is Level.GRAPH:
+        rows = make_pass("split-rows", target=options.target)
         if not options.fuse:
-            return [make_pass(p) for p in ("decompose-operators", *PIPELINES["kernels"])]
-        names = ("fold-batch-norm", "decompose-operators", "merge-products", *PIPELINES["fuse"])
-        return [make_pass(name) for name in names]
+            first = [make_pass("decompose-operators"), rows, make_pass("graph-to-fused")]
+            joined = [make_pass("fuse-kernels", within=True)] if options.whole else []
+            return [*first, *joined, make_pass("choose-layouts")]
+        first = [make_pass(name) for name in ("fold-batch-norm", "decompose-operators")]
+        rest = [make_pass(name) for name in ("merge-products", *PIPELINES["fuse"])]
+        return [*first, rows, *rest]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.

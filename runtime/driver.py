@@ -68,7 +68,11 @@ class Compilation:
     def lower(self) -> None:
         """Go down one level."""
         self.run(passes(self.level, self.options))
-        self.level = NEXT[self.level]
+        self.arrive(NEXT[self.level])
+
+    def arrive(self, level: Level) -> None:
+        """Be at a level: all passes that lead to it have run."""
+        self.level = level
         self.module.verify()
 
     def lower_to(self, level: Level) -> None:
@@ -82,10 +86,10 @@ class Compilation:
         while self.level is not level:
             self.lower()
 
-    def program(self) -> Program:
+    def program(self, *, fits: bool = True) -> Program:
         """The whole way down, and the program that the assembler takes.
 
-        Raises DoesNotFit if its tensors are too large for the target.
+        Raises DoesNotFit if its tensors are too large for the target, unless `fits` is off.
         """
         self.lower_to(Level.NPU)
         found = list(programs_of(self.module))
@@ -94,7 +98,8 @@ class Compilation:
         program = program_of(found[0])
         if self.first is Level.NPU:
             _check_rules(program)
-        check_fits(program, targets.load(program.target))
+        if fits:
+            check_fits(program, targets.load(program.target))
         return program
 
     def fork(self, options: Options) -> Compilation:
@@ -127,6 +132,12 @@ def begin(source: Source, options: Options, watch: Watch | None = None) -> Compi
     compilation.times.append(PassTime("read", level.value, time.perf_counter() - started))
     compilation.prepare()
     return compilation
+
+
+def unsimplified(source: Source, options: Options) -> Compilation:
+    """The operators of a model as they stand: what a framework runs that does not look at them."""
+    module, level = source.read(make_context())
+    return Compilation(module, level, checked(options))
 
 
 def checked(options: Options) -> Options:

@@ -28,15 +28,16 @@ from ge.runtime.replay import MOST_ACTIONS, Recorder, Recording, own_copies
 from ge.runtime.shared_memory import SharedHistory
 from ge.runtime.stats import Stats
 from ge.timing.areas import check_fits, symbols
+from ge.timing.convoy import Convoy, walk
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
 from ge.timing.estimate import meetings_of
-from ge.timing.layout import Layout
 from ge.timing.listener import Listener
 from ge.timing.quick import QuickCode
 from ge.timing.skip import Skipper
 from ge.timing.steps import Code
-from ge.timing.walk import BUDGET, Core, walk
+from ge.timing.stretches import Stretches
+from ge.timing.walk import BUDGET, Core
 
 Array = NDArray[Any]
 
@@ -175,7 +176,7 @@ class Simulator:
         )
         with _calculating() if functional else few_collections():
             cores, clocks = run.cores()
-            walk(cores, progress)
+            walk(cores, progress, self._convoy(run, cores))
         if run.recording is not None:
             self._keep(run.recording, sum(core.count for core in cores))
         stats = self._stats(run, cores, clocks)
@@ -201,7 +202,17 @@ class Simulator:
 
     @cached_property
     def _skipper(self) -> Skipper:
-        return Skipper(Layout(self._code))
+        return Skipper(self._code)
+
+    @cached_property
+    def _stretches(self) -> Stretches:
+        return Stretches(self._code, self._skipper.layout)
+
+    def _convoy(self, run: _Run, cores: list[Core]) -> Convoy | None:
+        """What takes the cores of a run together through what is known."""
+        if run.skipper is None or run.meetings is None:
+            return None
+        return Convoy(cores, run.meetings, self._stretches, run.skipper.snapshots)
 
     @cached_property
     def _quick(self) -> QuickCode:

@@ -95,6 +95,10 @@ class Planner:
             signature, outs = self._one(*head)
             same = Repeated(self._signature(signature), trips)
             return self._made((trips, same[0]), outs, same, lambda trip: head)
+        if trips == 1:
+            signature, outs = self._one(*head)
+            number = self._signature(signature)
+            return self._made(("all", number), outs, [number], lambda trip: head)
         if trips > MOST:
             raise Irregular
         found = self._all_at_once(trips, head) if trips > FEW else None
@@ -154,8 +158,8 @@ class Planner:
 
         if inverse is None:
             return self._made((trips, numbers[0]), last, Repeated(numbers[0], trips), starts)
-        each = np.array(numbers, dtype=np.int64)[inverse]
-        return self._made(each.tobytes(), last, each, starts)
+        each = [numbers[i] for i in inverse.tolist()]
+        return self._made(("all", *each), last, each, starts)
 
     def _signature(self, values: tuple[int, ...]) -> int:
         return self._signatures.setdefault(values, len(self._signatures))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ge.dialects.npu.target import Target
 from ge.timing.cost import Cost, CostModel, Tally
+from ge.timing.effects import NEVER, Effect, Snapshot, added
 from ge.timing.listener import Flag, Listener
 from ge.timing.steps import QUEUES, SCALAR, Registers, Step
 
@@ -59,27 +59,6 @@ class Visit:
             self.start = min(self.start, other.start) if self.start >= 0 else other.start
 
 
-class Effect(NamedTuple):
-    """What a piece of code adds; `start` and `end` of its work are relative to its beginning."""
-
-    cycles: int
-    instructions: int
-    busy: tuple[int, ...]
-    tallies: tuple[int, ...]
-    start: int
-    """NEVER if it starts nothing."""
-    end: int
-    """-NEVER if nothing of it ends."""
-
-
-NEVER = 1 << 80
-
-
-def added(some: Sequence[int], more: Sequence[int]) -> list[int]:
-    """Figures of two pieces of code together."""
-    return [a + b for a, b in zip(some, more, strict=True)]
-
-
 class Meetings:
     """When the cores arrived, and what the host adds to a launch.
 
@@ -105,6 +84,10 @@ class Meetings:
     def arrive(self, number: int, time: int) -> None:
         """A core's arrival: the meeting cannot be earlier."""
         self._arrivals[number] = max(self._arrivals.get(number, 0), time)
+
+    def arrival(self, number: int) -> int:
+        """When the last core has arrived at meeting `number`."""
+        return self._arrivals[number]
 
     def time(self, number: int, launched: bool) -> int:
         """When the cores go on after meeting `number`."""
@@ -152,6 +135,10 @@ class Clock(Listener):
         """What belongs to no kernel."""
         self.spans: list[Span] | None = [] if trace else None
         self.end = self.now
+        self._behind: Snapshot | None = None
+        """The state that the figures are to be brought to before they are used."""
+        self._since = 0
+        """The scalar unit's time of that state."""
 
     def follow(self, core: Any) -> None:
         """Listen to `core`."""
@@ -171,6 +158,8 @@ class Clock(Listener):
 
     def hand_over(self, queue: int, waiting: int = 0) -> int:
         """Wait for room in a queue, in which `waiting` others wait for flags; the time of that."""
+        if self._behind:
+            self.catch_up()
         count: int = self.core.count
         now = self.now + (count - self._counted) * self._issue
         self._counted = count
@@ -206,6 +195,7 @@ class Clock(Listener):
         self._note(visit, cost, step, start, end)
 
     def scalar(self, step: Step, registers: Registers) -> None:
+        self.catch_up()
         start = self.scalar_time()
         cost = self._cost(step, registers)
         end = self._limited(cost, start, start + cost.busy)
@@ -232,6 +222,7 @@ class Clock(Listener):
         self.rings[queue].append(free)
 
     def drain(self) -> None:
+        self.catch_up()
         self.now = max(self.scalar_time(), *self.done, *self.free)
 
     def arrive(self, number: int) -> None:
@@ -239,15 +230,19 @@ class Clock(Listener):
 
     def arrive_idle(self, number: int) -> None:
         """The core arrives while nothing in its queues waits for a flag."""
-        self._meetings.arrive(number, max(self.scalar_time(), *self.free, *self.done))
+        known = self._behind
+        last = self._since + known.last if known else max(*self.free, *self.done)
+        self._meetings.arrive(number, max(self.scalar_time(), last))
 
     def reach(self, queue: int, number: int) -> None:
+        self.catch_up()
         self._meetings.arrive(number, max(self.free[queue], self.done[queue]))
 
     def meet(self, number: int, launched: bool) -> None:
         self.now = max(self.scalar_time(), self._meetings.time(number, launched))
 
     def share(self, cores: int) -> None:
+        self.catch_up()
         self.sharers = cores
 
     def enter(self, kernel: int, sources: tuple[str, ...]) -> None:
@@ -262,8 +257,8 @@ class Clock(Listener):
         # What was written to the memory's account has to get there before the program counts
         # as done; the credit is what the cache still holds.
         self.end = max(self.now, *self.levels)
-        for visit in (self.outside, *self.visits):
-            self.busy = added(self.busy, visit.busy)
+        each = zip(*(visit.busy for visit in (self.outside, *self.visits)), strict=True)
+        self.busy = [sum(cycles) for cycles in each]
         self.busy[SCALAR] += self.core.count * self._issue
 
     # Pieces of code whose effect is known.
@@ -294,14 +289,48 @@ class Clock(Listener):
     def apply(self, effect: Effect) -> None:
         """Do what a piece of code does, but for the state it leaves behind."""
         visit, now = self.visit, self.scalar_time()
-        visit.busy = added(visit.busy, effect.busy)
-        visit.tallies = added(visit.tallies, effect.tallies)
+        if visit.start < 0 and not any(visit.busy):
+            visit.busy, visit.tallies = list(effect.busy), list(effect.tallies)
+        else:
+            visit.busy = added(visit.busy, effect.busy)
+            visit.tallies = added(visit.tallies, effect.tallies)
         if effect.start != NEVER and not 0 <= visit.start <= now + effect.start:
             visit.start = now + effect.start
         if effect.end + now > visit.end:
             visit.end = effect.end + now
         self.now = now + effect.cycles
         self.core.count += effect.instructions
+        self._counted = self.core.count
+
+    # States that are known: taken up without being written out, until something uses them.
+
+    def be_in(self, state: Snapshot) -> None:
+        """Be in a state that was met before, now."""
+        self._behind, self._since = state, self.scalar_time()
+
+    def since(self) -> tuple[Snapshot, int] | None:
+        """The state that the clock is known to have been in, and how long ago that was."""
+        return (self._behind, self.scalar_time() - self._since) if self._behind else None
+
+    def catch_up(self) -> None:
+        """Write out the state that the clock is known to be in."""
+        if self._behind is None:
+            return
+        found, since = self._behind.figures, self._since
+        self._behind = None
+        self.free[:] = [t + since for t in found.free]
+        self.idle[:] = found.idle
+        self.done[:] = [t + since for t in found.done]
+        for ring, slots in zip(self.rings, found.rings, strict=True):
+            ring.clear()
+            ring.extend([t + since for t in slots])
+        self.levels[:] = [t + since for t in found.levels]
+        self.flags = {flag: t + since for flag, t in found.flags}
+        self.sharers = found.sharers
+
+    def set_time(self, now: int) -> None:
+        """Have the scalar unit be at a time with the instruction that its core has come to."""
+        self.now = now
         self._counted = self.core.count
 
     def scalar_time(self) -> int:
@@ -317,7 +346,7 @@ class Clock(Listener):
             key = (key, step.sizes(registers))
         cost = step.costs.get(key)
         if cost is None:
-            args = step.arguments(registers)
+            args = step.sized(registers)
             try:
                 cost = self._model.of(step.inst, args, self.sharers)
             except (ValueError, TypeError, IndexError, ArithmeticError) as e:

@@ -12,13 +12,13 @@ from ge.dialects.npu.program import Program
 from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.target import Target
 from ge.timing.areas import symbols
+from ge.timing.convoy import walk
 from ge.timing.cost import CostModel
 from ge.timing.engine import Clock, Meetings
-from ge.timing.layout import Layout
 from ge.timing.quick import QuickCode
 from ge.timing.skip import Skipper
 from ge.timing.steps import Code
-from ge.timing.walk import BUDGET, Core, walk
+from ge.timing.walk import BUDGET, Core
 
 
 class NoMemory:
@@ -50,7 +50,7 @@ def estimate(program: Program, cores: Iterable[int] | None = None) -> Estimate:
     meetings = meetings_of(program, target)
     model = CostModel(target)
     code = Code(program, target, symbols(program))
-    quick, skipper = QuickCode(code, alone=True), Skipper(Layout(code))
+    quick, skipper = QuickCode(code, alone=True), Skipper(code)
     clocks, followed = [], []
     for number in range(program.cores) if cores is None else cores:
         clock = Clock(model, meetings, program.cores, trace=False)

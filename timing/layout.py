@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ge.dialects.npu.isa import scalar
-from ge.dialects.npu.operands import Addr
 from ge.timing.courses import Planner
-from ge.timing.regions import BRANCHES, EXACT, Irregular, Reader, Region, flow
+from ge.timing.exposed import Outside
+from ge.timing.regions import BRANCHES, EXACT, Irregular, Reader, Region
 from ge.timing.slices import Slicer
 from ge.timing.steps import Code
 
@@ -13,8 +13,8 @@ from ge.timing.steps import Code
 class Layout:
     """The regions of a program, each with what makes its courses.
 
-    Code outside regions is run instruction by instruction. All that it reads, and all that any
-    region reads, is needed behind every region that writes it.
+    Code outside regions is run instruction by instruction. What it reads, and what any region
+    reads, is needed behind every region that writes it, unless it is plainly written in between.
     """
 
     def __init__(self, code: Code) -> None:
@@ -29,7 +29,6 @@ class Layout:
             covered[region.start : region.end] = b"\1" * (region.end - region.start)
         self._loops: dict[int, Region] = {}
         self._entered: set[int] = set()
-        self._needed: set[int] = set()
         self._read_rest(covered)
         if any(
             region.start < place < region.end for place in self._entered for region in self._all()
@@ -44,6 +43,16 @@ class Layout:
     def loop(self, place: int) -> Planner | None:
         """That of the loop which the instruction at `place` begins, if it is a region."""
         return self._planner(self._loops.get(place))
+
+    def wanted(self) -> set[int]:
+        """The scalar instructions in regions whose results decide what takes how long."""
+        found: set[int] = set()
+        regions = self._all()
+        while regions:
+            region = regions.pop()
+            found.update(region.needed)
+            regions += [item for item in region.body if isinstance(item, Region)]
+        return found
 
     def _planner(self, region: Region | None) -> Planner | None:
         if region is None:
@@ -80,8 +89,6 @@ class Layout:
                 place += 1
                 continue
             inst = self._insts[place]
-            self._needed |= set(flow(inst).reads)
-            self._needed |= {v.base.number for v in inst.args if isinstance(v, Addr) and v.base}
             if inst.instr is scalar.call and self._code.label(inst.args[0]) not in self._functions:
                 self._entered.add(self._code.label(inst.args[0]))
             if inst.instr in BRANCHES:
@@ -97,8 +104,8 @@ class Layout:
     def _settle(self) -> None:
         """Bring the registers of all regions in line with each other."""
         regions = self._all()
-        written: set[int] = set().union(*(region.writes for region in regions))
-        needed = self._needed & written
+        outside = Outside(self._insts, self._code.label, self._functions, self._loops)
+        needed: set[int] = set()
         while True:
             for region in regions:
                 out = dict.fromkeys(needed & region.writes, EXACT)
@@ -106,7 +113,7 @@ class Layout:
                 if region.start in self._functions:
                     settle = self._reader.settle_once
                 settle(region, out)
-            more = needed.union(*(region.head for region in regions)) & written
+            more = needed | outside.needed()
             if more == needed:
                 return
             needed = more

@@ -7,6 +7,8 @@ straight to it unless their queue waits for something.
 
 from __future__ import annotations
 
+from collections.abc import Container
+from functools import cache, lru_cache
 from typing import Any
 
 from ge.dialects.npu.instr import Inst
@@ -24,9 +26,11 @@ _PLAIN = _CONSTANTS.union(scalar.ARITHMETIC)
 class QuickCode:
     """The entries of a program's instructions, for cores with one listener or with any number."""
 
-    def __init__(self, code: Code, alone: bool) -> None:
+    def __init__(self, code: Code, alone: bool, wanted: Container[int] | None = None) -> None:
+        """Scalar results other than the `wanted` ones are left out; None wants all of them."""
         self._code = code
         self._alone = alone
+        self._wanted = wanted
         self.entries: list[Entry] = [self._first_time] * len(code.program.code)
         self.entries.append(lambda core, _: core.ran_past())
         self._targets = frozenset(code.program.labels.values())
@@ -41,13 +45,15 @@ class QuickCode:
     def _block(self, index: int, inst: Inst) -> Entry:
         """Scalar instructions from one on that are always run one after the other."""
         code, at, parts = self._code.program.code, index, []
-        while at == index or (code[at].instr in _PLAIN and at not in self._targets):
-            parts.append(self._plain(code[at]))
+        wanted, targets = self._wanted, self._targets
+        while at == index or (code[at].instr in _PLAIN and at not in targets):
+            if wanted is None or at in wanted:
+                parts.append(self._plain(code[at]))
             at += 1
             if at == len(code):
                 break
-        more = len(parts) - 1
-        if not more:
+        more = at - index - 1
+        if not more and parts:
             return parts[0]
 
         def entry(core: Any, registers: Registers) -> None:
@@ -61,11 +67,8 @@ class QuickCode:
     def _plain(self, inst: Inst) -> Entry:
         row = inst.instr
         if row in _CONSTANTS:
-            value = self._code.operand(inst, 1)
-            return instruction(row.mnemonic, False)(inst.args[0].number, value)
-        target, *numbers = (v.number if isinstance(v, Reg) else v for v in inst.args)
-        held = (isinstance(v, Reg) for v in inst.args[1:])
-        return instruction(row.mnemonic, *held)(target, *numbers)
+            return _scalar(row.mnemonic, inst.args[0], self._code.operand(inst, 1))
+        return _scalar(row.mnemonic, *inst.args)
 
     def _entry(self, index: int, inst: Inst) -> Entry:
         row = inst.instr
@@ -76,13 +79,21 @@ class QuickCode:
             queue = self._code.queue_of[source if row is sync.set_flag else target]
             if queue != SCALAR:
                 make = _set if row is sync.set_flag else _wait
-                return make(index, pack_flag(source, target, 0), flag, queue)
+                return make(pack_flag(source, target, 0), flag, queue)
         if row is sync.sync__arrive:
             return _arrive
         step = self._code.step(index)
         if row.work is not None and step.queue != SCALAR:
             return _work(step)
         return self._code.entry(step)
+
+
+@lru_cache(1 << 12)
+def _scalar(mnemonic: str, *args: Value) -> Entry:
+    """What executes an instruction; programs use a few of them again and again."""
+    target, *numbers = [v.number if type(v) is Reg else v for v in args]
+    held = [type(v) is Reg for v in args[1:]]
+    return instruction(mnemonic, *held)(target, *numbers)
 
 
 def _arrive(core: Any, registers: Registers) -> None:
@@ -108,7 +119,8 @@ def _work(step: Step) -> Entry:
     return entry
 
 
-def _set(index: int, first: int, number: Value, queue: int) -> Entry:
+@cache
+def _set(first: int, number: Value, queue: int) -> Entry:
     register = number.number if isinstance(number, Reg) else -1
     fixed = number if register < 0 else 0
 
@@ -117,7 +129,7 @@ def _set(index: int, first: int, number: Value, queue: int) -> Entry:
         flag = first + number
         raised = core.raised
         if core.pending[queue] or flag in raised or flag in core.blocked or not 0 <= number < FLAGS:
-            core.code.step(index).run(core, registers)
+            core.code.step(core.place - 1).run(core, registers)
             return
         raised.add(flag)
         listener = core.only
@@ -126,7 +138,8 @@ def _set(index: int, first: int, number: Value, queue: int) -> Entry:
     return entry
 
 
-def _wait(index: int, first: int, number: Value, queue: int) -> Entry:
+@cache
+def _wait(first: int, number: Value, queue: int) -> Entry:
     register = number.number if isinstance(number, Reg) else -1
     fixed = number if register < 0 else 0
 
@@ -135,7 +148,7 @@ def _wait(index: int, first: int, number: Value, queue: int) -> Entry:
         flag = first + number
         raised = core.raised
         if core.pending[queue] or flag not in raised or not 0 <= number < FLAGS:
-            core.code.step(index).run(core, registers)
+            core.code.step(core.place - 1).run(core, registers)
             return
         raised.remove(flag)
         listener = core.only

@@ -7,7 +7,7 @@ a number (a counter that only picks one of two buffers), or exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from math import lcm
 from typing import NamedTuple
@@ -40,10 +40,8 @@ class Flow(NamedTuple):
     target: int
     numbers: tuple[Value, ...]
     """Its number operands: integers and registers."""
-
-    @property
-    def reads(self) -> Iterator[int]:
-        return (v.number for v in self.numbers if isinstance(v, Reg))
+    reads: tuple[int, ...]
+    """The registers among them."""
 
 
 def flow(inst: Inst) -> Flow:
@@ -55,7 +53,8 @@ def flow(inst: Inst) -> Flow:
         found += args[index]
     if row is scalar.core:
         found.append(Reg(CORE))
-    return Flow(-1 if target is None else args[target].number, tuple(found))
+    reads = tuple([v.number for v in found if type(v) is Reg])
+    return Flow(-1 if target is None else args[target].number, tuple(found), reads)
 
 
 @cache
@@ -81,6 +80,8 @@ class Region:
         """What each trip needs when it begins."""
         self.out: Demand = {}
         """What is needed of it behind its end."""
+        self.settled = False
+        """Whether `head` is what `out` asks for."""
         self.writes: set[int] = set()
         self.needed: dict[int, list[int]] = {}
         """Scalar instructions whose results matter, and modulo what each of their numbers does."""
@@ -142,7 +143,9 @@ class Reader:
 
     def settle(self, region: Region, out: Demand) -> None:
         """Work out `head` for a region that is run again and again, given what is needed of it."""
-        _join(region.out, out)
+        if not _join(region.out, out) and region.settled:
+            return
+        region.settled = True
         while True:
             end = dict(region.out)
             _join(end, region.head)
@@ -151,7 +154,9 @@ class Reader:
 
     def settle_once(self, region: Region, out: Demand) -> None:
         """The same for a region that is run once."""
-        _join(region.out, out)
+        if not _join(region.out, out) and region.settled:
+            return
+        region.settled = True
         region.head = self._before(region, dict(region.out))
 
     def _before(self, region: Region, demand: Demand) -> Demand:
@@ -172,16 +177,17 @@ class Reader:
         return demand
 
     def _step(self, region: Region, place: int, demand: Demand) -> None:
-        row, (target, numbers) = self._code[place].instr, self.flows[place]
+        target, numbers, reads = self.flows[place]
         if target < 0:
-            if row is scalar.jump:
+            if self._code[place].instr is scalar.jump:
                 demand.clear()
-            _join(demand, dict.fromkeys(self.flows[place].reads, EXACT))
+            for register in reads:
+                demand[register] = EXACT
             return
         modulus = demand.pop(target, 1)
         if modulus == 1:
             return
-        rule = MODULAR.get(row.mnemonic, _exact)
+        rule = MODULAR.get(self._code[place].instr.mnemonic, _exact)
         moduli = region.needed[place] = rule(modulus, numbers)
         for number, needed in zip(numbers, moduli, strict=True):
             if isinstance(number, Reg) and needed != 1:
@@ -193,8 +199,9 @@ def _join(demand: Demand, other: Demand) -> bool:
     grown = False
     for register, modulus in other.items():
         old = demand.get(register, 1)
-        new = demand[register] = lcm(old, modulus)
-        grown = grown or new != old
+        if old != modulus and (new := lcm(old, modulus)) != old:
+            demand[register] = new
+            grown = True
     return grown
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ge.timing.courses import MOST, Course, Planner, Repeated
-from ge.timing.engine import NEVER, Clock, Effect
+from ge.timing.effects import NEVER, Effect, Snapshot
+from ge.timing.engine import Clock
 from ge.timing.layout import Layout
+from ge.timing.quick import QuickCode
 from ge.timing.regions import CORE, Irregular, Region
-from ge.timing.snapshots import Snapshot, Snapshots, restore
+from ge.timing.snapshots import Snapshots, resume
+from ge.timing.steps import Code
 from ge.timing.walk import Core
 
 LARGEST = 1 << 62
@@ -24,9 +27,11 @@ WINDOW = 16
 class Skipper:
     """What the cores of a program know of its loops and functions; they share it."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._snapshots = Snapshots()
+    def __init__(self, code: Code) -> None:
+        self.layout = Layout(code)
+        self.entries = QuickCode(code, alone=True, wanted=self.layout.wanted()).entries
+        """What runs the instructions of regions."""
+        self.snapshots = Snapshots()
 
     def loop(self, core: Core, place: int, trips: int) -> bool:
         """Run the loop that the instruction at `place` begins; whether that could be done."""
@@ -34,14 +39,14 @@ class Skipper:
         if outer:
             self._run(core, outer.inner[place + 1], trips)
             return True
-        planner = self._layout.loop(place)
+        planner = self.layout.loop(place)
         if planner is None or not self._in_one_kernel(core, planner.region):
             return False
         return self._try(core, planner, trips)
 
     def function(self, core: Core, place: int) -> None:
         """Run the function at `place` up to its end, if that can be done."""
-        planner = self._layout.function(place)
+        planner = self.layout.function(place)
         if planner is not None:
             self._try(core, planner, 1)
 
@@ -72,23 +77,63 @@ class Skipper:
             value = core.core if register == CORE else registers[register]
             head.append(value % modulus if modulus else value)
         course = planner.course(trips, *head)
-        _Runner(self._snapshots, core, planner, course).whole()
+        if core.planner and _is_brief(planner, course):
+            for trip in range(len(course.signatures)):
+                _walk(core, planner, course, trip)
+        else:
+            self._run_course(core, planner, course)
         for register, value in zip(planner.results, course.results, strict=True):
             registers[register] = value
         core.place = region.end
+
+    def _run_course(self, core: Core, planner: Planner, course: Course) -> None:
+        """Run a course, or do what it has done from the same state before."""
+        clock: Clock = core.clock
+        state, key = self.snapshots.take(core, clock), (planner.region, WHOLE, course.number)
+        known = state.next.get(key) if state else None
+        if known:
+            clock.apply(known[0])
+            resume(known[1], core, clock)
+            return
+        effect, after = _Runner(self.snapshots, core, planner, course, state).whole()
+        if state and after:
+            state.next[key] = effect, after
+
+
+def _is_brief(planner: Planner, course: Course) -> bool:
+    """Whether to look what it does from a state takes longer than to run it."""
+    trips = len(course.signatures)
+    return trips == 1 or (trips <= SHORT and not planner.inner)
+
+
+def _walk(core: Core, planner: Planner, course: Course, trip: int) -> None:
+    """Run one trip, instruction by instruction and inner loop by inner loop."""
+    outer, start = core.planner, course.starts(trip)
+    for at, register in planner.carried:
+        core.registers[register] = start[at]
+    core.planner = planner
+    core.run_between(planner.region.start, planner.region.end)
+    core.planner = outer
 
 
 class _Runner:
     """Runs one course on one core."""
 
-    def __init__(self, snapshots: Snapshots, core: Core, planner: Planner, course: Course) -> None:
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        core: Core,
+        planner: Planner,
+        course: Course,
+        state: Snapshot | None,
+    ) -> None:
         self._snapshots = snapshots
         self._core = core
         self._clock: Clock = core.clock
         self._planner = planner
         self._region = planner.region
         self._course = course
-        self._state = snapshots.take(core, self._clock)
+        self._state = state
         self._current = True
         """Whether the core is in the state, or has yet to be brought there."""
         self._effects: list[Effect] = []
@@ -96,31 +141,27 @@ class _Runner:
         self._seen: dict[Snapshot, int] = {}
         """States before them, and how many trips came before that."""
 
-    def whole(self) -> None:
-        """Run the course, or do what it has done from the same state before."""
-        before, key = self._state, (self._region, WHOLE, self._course.number)
-        known = before.next.get(key) if before else None
-        if known:
-            self._do(known)
+    def whole(self) -> tuple[Effect, Snapshot | None]:
+        """Run the course; what it does, and the state it leaves."""
+        mark = self._clock.mark()
+        if _is_brief(self._planner, self._course):
+            for trip in range(len(self._course.signatures)):
+                _walk(self._core, self._planner, self._course, trip)
+            self._state = self._snapshots.take(self._core, self._clock)
         else:
-            mark = self._clock.mark()
-            trips = len(self._course.signatures)
-            if trips == 1 or (trips <= SHORT and not self._planner.inner):
-                for trip in range(trips):
-                    self._walk(trip)
-                self._state = self._snapshots.take(self._core, self._clock)
-            else:
-                self._trips()
-            effect = self._clock.measure(mark)
-            if before and self._state:
-                before.next[key] = effect, self._state
+            self._trips()
+        effect = self._clock.measure(mark)
+        if self._core.planner is None:
+            # What comes next is another region, more often than not: it asks for the state only.
+            self._current = False
         self._catch_up()
+        return effect, self._state
 
     def _trips(self) -> None:
         signatures, trip = self._course.signatures, 0
         while trip < len(signatures):
             if self._state is None:
-                self._walk(trip)
+                _walk(self._core, self._planner, self._course, trip)
                 self._state = self._snapshots.take(self._core, self._clock)
             elif (earlier := self._seen.get(self._state)) is not None and (
                 trips := self._repeat(trip, len(self._effects) - earlier)
@@ -145,12 +186,12 @@ class _Runner:
         key = (self._region, TRIP, self._course.signatures[trip])
         known = before.next.get(key)
         if known:
-            self._do(known)
+            self._do(*known)
             self._effects.append(known[0])
             return
         self._catch_up()
         mark = self._clock.mark()
-        self._walk(trip)
+        _walk(self._core, self._planner, self._course, trip)
         effect = self._clock.measure(mark)
         self._effects.append(effect)
         self._state = self._snapshots.take(self._core, self._clock)
@@ -159,24 +200,14 @@ class _Runner:
         else:
             self._forget()
 
-    def _walk(self, trip: int) -> None:
-        """Run one trip, instruction by instruction and inner loop by inner loop."""
-        core, outer = self._core, self._core.planner
-        start = self._course.starts(trip)
-        for at, register in self._planner.carried:
-            core.registers[register] = start[at]
-        core.planner = self._planner
-        core.run_between(self._region.start, self._region.end)
-        core.planner = outer
-
-    def _do(self, known: tuple[Effect, Snapshot]) -> None:
-        effect, self._state = known
+    def _do(self, effect: Effect, state: Snapshot) -> None:
         self._clock.apply(effect)
+        self._state = state
         self._current = False
 
     def _catch_up(self) -> None:
         if not self._current and self._state:
-            restore(self._state, self._core, self._clock)
+            resume(self._state, self._core, self._clock)
             self._current = True
 
     def _forget(self) -> None:
@@ -210,8 +241,8 @@ def agreeing(signatures: Sequence[int], trip: int, period: int) -> int:
         return len(signatures) - trip
     found, window = 0, WINDOW
     while (at := trip + found) < len(signatures):
-        new = list(signatures[at : at + window])
-        old = list(signatures[at - period : at - period + len(new)])
+        new = signatures[at : at + window]
+        old = signatures[at - period : at - period + len(new)]
         if new != old:
             return found + next(i for i, (a, b) in enumerate(zip(new, old, strict=True)) if a != b)
         found += len(new)

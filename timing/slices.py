@@ -66,8 +66,8 @@ class _Text:
         self._region = region
         self._lines: list[str] = []
         self._signature: list[str] = []
-        self._signed: set[tuple[int, str]] = set()
-        """Registers whose present value is part of the signature, each with its mask."""
+        self._signed: dict[int, set[str]] = {}
+        """Registers whose present value is part of the signature, each with its masks."""
         self._known = set(region.head)
         self._mask = ""
         self._joins: dict[int, list[tuple[str, str, str]]] = {}
@@ -105,8 +105,9 @@ class _Text:
 
     def _sign(self, register: int) -> None:
         """Put a register's present value into the signature, once."""
-        if (register, self._mask) not in self._signed:
-            self._signed.add((register, self._mask))
+        masks = self._signed.setdefault(register, set())
+        if self._mask not in masks:
+            masks.add(self._mask)
             name = self._name("s")
             self._lines.append(f"{name} = {self._masked(f'r{register}')}")
             self._signature.append(name)
@@ -118,7 +119,7 @@ class _Text:
 
     def _set(self, register: int, value: str) -> None:
         self._known.add(register)
-        self._signed = {signed for signed in self._signed if signed[0] != register}
+        self._signed.pop(register, None)
         self._lines.append(f"r{register} = {value}")
 
     def _masked(self, value: str) -> str:

@@ -1,47 +1,55 @@
-"""The state of a core's clock relative to its scalar unit, and what a piece of code does to it."""
+"""The state of a core relative to its scalar unit's time."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ge.timing.engine import Clock, Effect
+from ge.timing.effects import Figures, Snapshot
+from ge.timing.engine import Clock
 from ge.timing.steps import QUEUES
 from ge.timing.walk import Core
-
-
-class Snapshot:
-    """A state, the same for all times at which it occurs; `next` says what follows it."""
-
-    __slots__ = ("key", "next")
-
-    def __init__(self, key: tuple[Any, ...]) -> None:
-        self.key = key
-        self.next: dict[tuple[Any, int, int], tuple[Effect, Snapshot]] = {}
 
 
 class Snapshots:
     """All states met so far."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Snapshot] = {}
+        self._known: dict[Any, Snapshot] = {}
 
     def take(self, core: Core, clock: Clock) -> Snapshot | None:
         """The state of a core; None if it belongs to more than what is being run.
 
         What lies so far back that it cannot matter any more is taken to have just passed.
         """
+        since = clock.since()
+        if since is None:
+            return self._take(core, clock)
+        state, waited = since
+        if not waited:
+            return state
+        waited = min(waited, state.horizon(clock.credits))
+        found = state.later.get(waited)
+        if found is None:
+            clock.catch_up()
+            found = self._take(core, clock)
+            assert found is not None, "nothing waits in a state that was not written out"
+            state.later[waited] = found
+        clock.be_in(found)
+        return found
+
+    def _take(self, core: Core, clock: Clock) -> Snapshot | None:
         now = clock.scalar_time()
         pending: tuple[Any, ...] = ()
         base = 0
         if any(core.pending):
-            found = _pending(core, clock, now)
-            if found is None:
+            waiting = _pending(core, clock, now)
+            if waiting is None:
                 return None
             # A waiting instruction was handed over in the past; nothing starts before the first.
-            pending = found
+            pending = waiting
             base = min(0, *(ticket for queue in pending for _, _, _, ticket, _, _ in queue))
         free, first, below = clock.free, now + base, base - 1
-        key = (
+        figures = Figures(
             tuple([t - now if t >= first else below for t in free]),
             tuple([i and t >= first for i, t in zip(clock.idle, free, strict=True)]),
             tuple([t - now if t > first else base for t in clock.done]),
@@ -53,41 +61,41 @@ class Snapshots:
                 ]
             ),
             tuple(sorted([(f, t - now if t > first else base) for f, t in clock.flags.items()])),
-            pending,
             clock.sharers,
         )
+        key = (figures, pending)
         snapshot = self._known.get(key)
         if snapshot is None:
-            snapshot = self._known[key] = Snapshot(key)
+            snapshot = self._known[key] = Snapshot(figures, pending)
         return snapshot
 
 
-def restore(snapshot: Snapshot, core: Core, clock: Clock) -> None:
+def resume(snapshot: Snapshot, core: Core, clock: Clock) -> None:
     """Bring a core whose scalar time is right into a state."""
+    clock.be_in(snapshot)
+    flags = [flag for flag, _ in snapshot.figures.flags]
+    if core.raised or flags:
+        core.raised.clear()
+        core.raised.update(flags)
+    if core.blocked or snapshot.pending:
+        _resume_queues(snapshot, core, clock)
+
+
+def _resume_queues(snapshot: Snapshot, core: Core, clock: Clock) -> None:
+    """Fill the queues with what waits in them; it looks at the clock's figures when it is run."""
+    clock.catch_up()
     now = clock.scalar_time()
-    free, idle, done, rings, levels, flags, pending, clock.sharers = snapshot.key
-    clock.free[:] = [t + now for t in free]
-    clock.idle[:] = idle
-    clock.done[:] = [t + now for t in done]
-    for slots, ring in zip(clock.rings, rings, strict=True):
-        slots.clear()
-        slots.extend([t + now for t in ring])
-    clock.levels[:] = [t + now for t in levels]
-    clock.flags.clear()
-    clock.flags.update({flag: t + now for flag, t in flags})
-    core.raised.clear()
-    core.raised.update(clock.flags)
     core.blocked.clear()
-    for number, queue in enumerate(pending):
+    for mine in core.pending:
+        mine.clear()
+    for number, queue in enumerate(snapshot.pending):
         if queue:
             core.blocked[queue[0][-1]] = number
-        mine = core.pending[number]
-        mine.clear()
         for act, step, flag, ticket, cost, needs in queue:
             time: Any = ticket + now
             if cost is not None:
                 time = (time, cost, clock.visit)
-            mine.append((getattr(core, act), step, flag, [time], needs))
+            core.pending[number].append((getattr(core, act), step, flag, [time], needs))
 
 
 _STALE: tuple[tuple[int, ...], ...] = ((),) * len(QUEUES)

@@ -61,6 +61,19 @@ class Step:
         found: tuple[Value, ...] = self._bind(lambda _, *args: args)(None, registers)
         return found
 
+    def sized(self, registers: Registers) -> tuple[Value, ...]:
+        """The operands as numbers, but for addresses: those decide no cost."""
+        found: list[Value] = []
+        for value in self._args:
+            if type(value) is Addr:
+                value = None
+            elif type(value) is Reg:
+                value = registers[value.number]
+            elif type(value) is tuple and self.sizes:
+                value = tuple([registers[n.number] if type(n) is Reg else n for n in value])
+            found.append(value)
+        return tuple(found)
+
     def _bind(self, execute: Callable[..., Any]) -> Entry:
         shape = _Shape()
         kinds = self.inst.instr.operands.values()

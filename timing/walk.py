@@ -95,7 +95,7 @@ class Core:
 
     def run_between(self, start: int, end: int) -> None:
         """Run code that leads from `start` to `end`, all loops in it being regions."""
-        entries, registers = self.entries, self.registers
+        entries, registers = self.skipper.entries, self.registers
         self.place = place = start
         while place != end:
             self.place = place + 1
@@ -110,6 +110,24 @@ class Core:
                 listener.meet(self.met, self._launching)
         self._launching = False
         self.place = self._resume
+
+    @property
+    def waits(self) -> tuple[int, int] | None:
+        """The meeting it waits for outside of calls and loops, and the place behind it."""
+        if not self.met or self.place != _PAUSED or not self.running or self.calls or self._loops:
+            return None
+        return self.met, self._resume
+
+    def meeting(self) -> str:
+        """Where it waits, for messages."""
+        return self.code.text(self._resume - 1)
+
+    def stand(self, place: int, meetings: int, more: int) -> None:
+        """Be at a place behind so many meetings, `more` instructions later."""
+        self.arrived = self.met = meetings
+        self._launching = False
+        self.place = place
+        self.count += more
 
     def fault(self, message: str, index: int | None = None) -> CheckFailed:
         """The error for the instruction at `index`, or the one being executed."""
@@ -367,32 +385,3 @@ class Core:
         if not pending or pending[0][1] is None:
             return f"{unit} has nothing left that sets it"
         return f"{unit} itself waits at {self.code.text(pending[0][1].index)}"
-
-
-def walk(cores: Sequence[Core], progress: Callable[[int], None] | None = None) -> None:
-    """Run all cores to their end, one after the other between meetings."""
-    least = 0
-    while any(core.running for core in cores):
-        moved = False
-        for core in cores:
-            if core.met > least:
-                least = min(other.arrived for other in cores)
-            if core.running and core.met <= least:
-                core.go_on()
-                core.run()
-                moved = True
-                if progress:
-                    progress(sum(one.count for one in cores))
-        if not moved:
-            raise _no_meeting(cores)
-
-
-def _no_meeting(cores: Sequence[Core]) -> CheckFailed:
-    waiting = next(core for core in cores if core.running)
-    late = next(core for core in cores if core.arrived < waiting.met)
-    place = waiting.code.text(waiting._resume - 1)
-    how = "waits, too," if late.running else "has ended"
-    return CheckFailed(
-        f"deadlock: core {waiting.core} waits at {place} until all cores have arrived "
-        f"{waiting.met} times; core {late.core} {how} after {late.arrived} arrivals"
-    )

@@ -17,13 +17,17 @@ Sizes = tuple[int, ...]
 
 def runs(size: Sizes, *strides: Sizes) -> tuple[int, int]:
     """How many runs a tile has, and the elements of one, that are contiguous in every view."""
-    dims = [(n, s) for n, *s in zip(size, *strides, strict=True) if n != 1]
-    if not dims or any(step != 1 for step in dims[-1][1]):
-        return prod(size), 1
+    if any([len(view) != len(size) for view in strides]):
+        raise ValueError("a tile has as many strides as dimensions")
     run = 1
-    while dims and all(step == run for step in dims[-1][1]):
-        run *= dims.pop()[0]
-    return prod(n for n, _ in dims), run
+    for at in range(len(size) - 1, -1, -1):
+        n = size[at]
+        if n != 1:
+            for view in strides:
+                if view[at] != run:
+                    return prod(size[: at + 1]), run
+            run *= n
+    return 1, run
 
 
 @lru_cache(4096)
@@ -44,8 +48,10 @@ def lines(size: Sizes, strides: Sizes, element_bytes: int) -> tuple[int, int]:
     """
     rows, run = runs(size, strides)
     run_bytes = run * element_bytes
+    if rows == 1:
+        return run_bytes, 1
     outer = [s for n, s in zip(size, strides, strict=True) if n > 1 and s >= run]
-    if rows == 1 or all(s * element_bytes % LINE_BYTES == 0 for s in outer):
+    if not any([s * element_bytes % LINE_BYTES for s in outer]):
         return rows * run_bytes, rows
     if run_bytes < LINE_BYTES:
         return rows * run_bytes * 2, rows * 2

@@ -1,127 +1,175 @@
-"""The figures of the study: stages of generating, of reading the prompt, and memory."""
+"""The figures of the study on one target: generating, reading the prompt, and memory."""
 
 from __future__ import annotations
 
-import datetime
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+from examples.llama3.eager import eager
+from examples.llama3.hot import hottest
 from examples.llama3.model import HALF, Geometry, decoder
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.isa.cube import CUBE
 from ge.dialects.npu.places import Space
+from ge.dialects.npu.target import Target
 from ge.lowering.pipelines import Options
 from ge.runtime.ablation import Ablation, ablation
-from ge.runtime.driver import begin
+from ge.runtime.driver import begin, unsimplified
 from ge.runtime.garbage import few_collections
 from ge.runtime.simulator import Simulator
 from ge.runtime.source import Source
 from ge.runtime.stats import Stats
+from ge.runtime.variants import programs
 
 US = 1e6
+MEMORY_LAYERS = 2
+"""Layers follow each other, so that two hold as much at once as all of them."""
+PARTS = ("generate", "prefill", "memory")
 
 
+@dataclass(frozen=True)
 class Study:
     """A geometry on a target."""
 
-    def __init__(
-        self, geometry: Geometry, target: str, prompt: int, tokens: int, batch: int
-    ) -> None:
-        self.geometry = geometry
-        self.target = targets.load(target)
-        self.options = Options(target=target)
-        self.prompt = prompt
-        self.tokens = tokens
-        self.batch = batch
+    geometry: Geometry
+    target: str
+    prompt: int
+    tokens: int
+    batch: int
+
+    @cached_property
+    def machine(self) -> Target:
+        """The target."""
+        return targets.load(self.target)
+
+    @property
+    def options(self) -> Options:
+        """Everything on."""
+        return Options(target=self.target)
+
+    def part(self, name: str) -> dict[str, Any]:
+        """One part of the figures, with the seconds that it took."""
+        started = time.perf_counter()
+        with few_collections():
+            found: dict[str, Any] = getattr(self, name)()
+        return {name: found | {"seconds": time.perf_counter() - started}}
 
     def figures(self) -> dict[str, Any]:
-        """All tables as one document. Raises GeError for what the target cannot do."""
+        """All parts, of what the target can hold."""
+        found = self.about()
+        for name in () if "does_not_fit" in found else PARTS:
+            found |= self.part(name)
+        return found
+
+    def about(self) -> dict[str, Any]:
+        """What the target is; and where it cannot hold the model, how long a layer would take."""
         g = self.geometry
-        found: dict[str, Any] = {
-            "model": g.name,
-            "target": self.target.name,
-            "calibrated": self.target.calibrated,
-            "date": datetime.date.today().isoformat(),
-            "prompt": self.prompt,
-            "tokens": self.tokens,
-            "weights_bytes": g.weights_bytes,
-        }
+        found: dict[str, Any] = {"target": self.machine.name, "calibrated": self.machine.calibrated}
         need = g.weights_bytes + g.cache_bytes(1, self.prompt)
-        have = self.target.bytes_of[Space.GM]
-        if need > have:
-            layer = self._timed(decoder(g, 1, self.prompt - 1, layers=1), self.options)
-            return found | {
-                "does_not_fit": {"needs_bytes": need, "available_bytes": have},
-                "decode_layer_us": layer.us,
-            }
-        decode = self._stages(decoder(g, 1, self.prompt - 1))
-        prefill = self._stages(decoder(g, self.prompt))
-        step = g.multiply_adds(1, 1, self.prompt - 1, 1)
+        have = self.machine.bytes_of[Space.GM]
+        if need <= have:
+            return found
+        layer, one = (self._one_token(layers) for layers in (2, 1))
+        return found | {
+            "does_not_fit": {"needs_bytes": need, "available_bytes": have},
+            "decode_layer_us": (layer.us or 0.0) - (one.us or 0.0),
+        }
+
+    def generate(self) -> dict[str, Any]:
+        """One token behind a prompt, batch 1, as often as there are tokens."""
+        g, past = self.geometry, self.prompt - 1
+        stages = self._stages(decoder(g, 1, past), eager(g, 1, past))
         unread = 0 if g.tied else HALF * g.words * g.hidden  # Of the embedding, single rows.
         read = g.weights_bytes - unread + g.cache_bytes(1, self.prompt)
-        whole = g.multiply_adds(1, self.prompt, 0, 1)
-        return found | {
-            "generate": self._table(decode, self.tokens, self._limit_us(step, read)),
-            "prefill": self._table(prefill, 1, self._limit_us(whole, read)),
-            "prefill_cube_use": self._cube_use(prefill, whole),
-            "memory": self._memory(),
-        }
+        limit = self._limit_us(g.multiply_adds(1, 1, past, 1), read)
+        return self._table(stages, self.tokens, 1, limit)
 
-    def _stages(self, model: Any) -> Ablation:
-        with few_collections():
-            return ablation(begin(Source(model, {}, {}), self.options))
+    def prefill(self) -> dict[str, Any]:
+        """The prompt at once, batch 1."""
+        g = self.geometry
+        stages = self._stages(decoder(g, self.prompt), eager(g, self.prompt))
+        work = g.multiply_adds(1, self.prompt, 0, 1)
+        read = g.weights_bytes + g.cache_bytes(1, self.prompt)
+        use = work / (CUBE**3 * self.machine.cores) / stages.stages[-1].cycles
+        limit = self._limit_us(work, read)
+        return self._table(stages, 1, self.prompt, limit) | {"cube_use": use}
 
-    def _timed(self, model: Any, options: Options) -> Stats:
-        with few_collections():
-            program = begin(Source(model, {}, {}), options).program()
-            return Simulator(program).run(mode="timing").stats
-
-    def _limit_us(self, multiply_adds: int, read_bytes: int) -> float:
-        """The larger of operations at the peak and bytes at the sustained bandwidth."""
-        cube = multiply_adds / (CUBE**3 * self.target.cores)
-        memory = read_bytes / self.target.bytes_per_cycle("hbm")
-        return max(cube, memory) / self.target.clock_mhz
-
-    def _cube_use(self, stages: Ablation, multiply_adds: int) -> float:
-        cycles = stages.stages[-1].cycles
-        return multiply_adds / (CUBE**3 * self.target.cores) / cycles
-
-    def _table(self, found: Ablation, times: int, limit_us: float) -> dict[str, Any]:
-        document = found.to_json()
-        stages = [
-            {
-                "name": row["name"],
-                "us": row["us"] * times,
-                "per_second": times * US / (row["us"] * times),
-                "to_eager": row["to_eager"],
-                "of_limit": limit_us / row["us"],
-                "launches": row["launches"],
-            }
-            for row in document["stages"]
-        ]
-        return {
-            "stages": stages,
-            "limit_us": limit_us * times,
-            "host_dispatch": document["host_dispatch"],
-        }
-
-    def _memory(self) -> dict[str, Any]:
-        g, batch = self.geometry, self.batch
-        # Layers follow each other, so that two hold as much at once as all of them.
-        model = decoder(g, self.prompt, layers=2, batch=batch)
-        stats = self._timed(model, self.options)
-        serial = self._timed(model, replace(self.options, pipeline=False))
+    def memory(self) -> dict[str, Any]:
+        """What several prompts at once hold; and how much faster the pipeline makes them."""
+        g, batch, layers = self.geometry, self.batch, self.geometry.layers
+        model = decoder(g, self.prompt, layers=MEMORY_LAYERS, batch=batch)
+        both = [replace(self.options, pipeline=on) for on in (False, True)]
+        compiled = programs(begin(Source(model), self.options), both)
+        serial, stats = (_timed(Simulator(program)) for program in compiled)
         arena = stats.to_json()["memory"]
         cache = g.cache_bytes(batch, self.prompt)
-        all_layers = g.layers // 2
+        needed = sum(stats.roofline(kernel)[1] for kernel in stats.kernels) / self.machine.clock_mhz
         return {
             "batch": batch,
             "weights_bytes": g.weights_bytes,
             "cache_bytes": cache,
             "activations_bytes": arena["arena_bytes"],
             "activations_bound_bytes": arena["arena_lower_bound_bytes"],
-            "activations_no_reuse_bytes": arena["arena_no_reuse_bytes"] * all_layers,
+            "activations_no_reuse_bytes": arena["arena_no_reuse_bytes"] * layers // MEMORY_LAYERS,
             "total_bytes": g.weights_bytes + cache + arena["arena_bytes"],
-            "available_bytes": self.target.bytes_of[Space.GM],
-            "pipeline_to_none": (serial.us or 0.0) / (stats.us or 1.0),
+            "available_bytes": self.machine.bytes_of[Space.GM],
+            "layer_us": {
+                "serial": (serial.us or 0.0) / MEMORY_LAYERS,
+                "pipeline": (stats.us or 0.0) / MEMORY_LAYERS,
+                "bound": needed / MEMORY_LAYERS,
+            },
         }
+
+    def trace(self) -> dict[str, Any]:
+        """Every instruction of one layer of a decode step, for Perfetto."""
+        program = begin(Source(self._layers(1)), self.options).program()
+        found = Simulator(program).run(mode="timing", trace=True).trace
+        assert found is not None
+        return found
+
+    def _layers(self, layers: int) -> Any:
+        return decoder(self.geometry, 1, self.prompt - 1, layers=layers)
+
+    def _one_token(self, layers: int) -> Stats:
+        return _timed(Simulator(begin(Source(self._layers(layers)), self.options).program()))
+
+    def _stages(self, model: Any, framework: Any) -> Ablation:
+        whole = replace(self.options, whole=True)
+        return ablation(begin(Source(model), self.options), unsimplified(Source(framework), whole))
+
+    def _limit_us(self, multiply_adds: int, read_bytes: int) -> float:
+        """The larger of operations at the peak and bytes at the sustained bandwidth."""
+        cube = multiply_adds / (CUBE**3 * self.machine.cores)
+        memory = read_bytes / self.machine.bytes_per_cycle("hbm")
+        return max(cube, memory) / self.machine.clock_mhz
+
+    def _table(self, found: Ablation, times: int, tokens: int, limit_us: float) -> dict[str, Any]:
+        """Stages of a run of so many tokens, done so many times."""
+        document = found.to_json()
+        stages = [
+            {
+                "name": row["name"],
+                "us": row["us"] * times,
+                "tokens_per_second": tokens * US / row["us"],
+                "to_eager": row["to_eager"],
+                "reduction": 1 - 1 / row["to_eager"],
+                "of_limit": limit_us / row["us"],
+                "launches": row["launches"],
+                "memory": row["memory"],
+                "fits": row["fits"],
+                "hottest": hottest(stage.stats),
+            }
+            for row, stage in zip(document["stages"], found.stages, strict=True)
+        ]
+        return {
+            "stages": stages,
+            "limit_us": limit_us * times,
+            "limit_to_eager": stages[0]["us"] / (limit_us * times),
+            "host_dispatch": document["host_dispatch"],
+        }
+
+
+def _timed(simulator: Simulator) -> Stats:
+    return simulator.run(mode="timing").stats

@@ -13,6 +13,8 @@ from examples.models import Net
 
 HALF = 2
 """Bytes of an element."""
+THETA = 500_000.0
+"""What the slowest pair of a head turns by, nearly: one radian in so many tokens."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,12 @@ class _Decoder:
         self.batch = batch
         self.length = length
         self.past = past
-        self.inputs: dict[str, tuple[int, ...]] = {"x": (batch, length, g.hidden)}
-        self.inputs |= dict.fromkeys(("cos", "sin"), (batch, length, g.depth // 2))
+        self.inputs: dict[str, tuple[int, ...]] = {"input_ids": (batch, length)}
+        self.inputs |= {"position_ids": (batch, length), "table": (g.words, g.hidden)}
         self.outputs: list[str] = []
         self.net = Net()
-        x = "x"
+        x = self.net("Gather", "table", "input_ids", axis=0)
+        self.turns = self._turns()
         for layer in range(layers or g.layers):
             x = self._layer(x, f"layer{layer}")
         if not layers:
@@ -96,7 +99,18 @@ class _Decoder:
 
     def model(self) -> onnx.ModelProto:
         elements = dict.fromkeys(self.inputs, TensorProto.FLOAT16)
+        elements |= dict.fromkeys(("input_ids", "position_ids"), TensorProto.INT32)
         return self.net.model(self.inputs, self.outputs, 23, elements)
+
+    def _turns(self) -> tuple[str, ...]:
+        """Cosine and sine of how far the halves of a head are turned at each position."""
+        shape = np.array([self.batch, self.length, 1])
+        places = self.net("Cast", self.net("Reshape", "position_ids", shape), to=TensorProto.FLOAT)
+        depth = self.g.depth
+        speeds = (THETA ** -(np.arange(0, depth, 2) / depth)).astype(np.float32)
+        angles = self.net("Mul", places, speeds)
+        both = (self.net(op, angles) for op in ("Cos", "Sin"))
+        return tuple(str(self.net("Cast", x, to=TensorProto.FLOAT16)) for x in both)
 
     def _layer(self, x: str, name: str) -> str:
         g = self.g
@@ -112,8 +126,8 @@ class _Decoder:
         g = self.g
         q = self._linear(x, f"{name}_q", g.hidden, g.hidden)
         k, v = (self._linear(x, f"{name}_{n}", g.hidden, g.shared * g.depth) for n in "kv")
-        q = self.net("RotaryEmbedding", q, "cos", "sin", num_heads=g.heads)
-        k = self.net("RotaryEmbedding", k, "cos", "sin", num_heads=g.shared)
+        q = self.net("RotaryEmbedding", q, *self.turns, num_heads=g.heads)
+        k = self.net("RotaryEmbedding", k, *self.turns, num_heads=g.shared)
         if not self.past:
             heads = {"q_num_heads": g.heads, "kv_num_heads": g.shared}
             self.outputs += [k, v]

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 
 import ge
-from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.lowering.pipelines import Options
 from ge.runtime.specialise import SpecialisedModel
 from tests.models import Net
@@ -78,3 +78,53 @@ def test_a_file_for_one_program_says_what_it_cannot_be() -> None:
     model = net.model({"x": (4, 6)}, [net("NonZero", "x")], 17)
     with pytest.raises(UnsupportedError, match="shapes must not depend on the data, that of "):
         ge.compile(model, target="tiny")
+
+
+def test_a_branch_that_the_shapes_rule_out_is_decided_by_its_input() -> None:
+    """A model for two sampling rates: each has a branch, and an input of its own length."""
+    net = Net(0)
+
+    def branch(op: str, width: int) -> onnx.GraphProto:
+        inner = Net(width)
+        out = inner(op, inner("MatMul", "x", inner.normal(width, 3)))
+        values = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in inner.weights.items()]
+        return onnx.helper.make_graph(inner.nodes, op, [], [onnx.ValueInfoProto(name=out)], values)
+
+    fast = net("Equal", "rate", np.int64(16))
+    out = net("If", fast, then_branch=branch("Tanh", 6), else_branch=branch("Relu", 4))
+    types = {"x": TensorProto.FLOAT, "rate": TensorProto.INT64}
+    model = net.model({"x": (2, "n"), "rate": ()}, [out], 17, types)
+    x = RNG.standard_normal((2, 6)).astype(np.float32)
+    check(
+        model,
+        {"x": x, "rate": np.array(16)},
+        {"x": np.ascontiguousarray(x[:, :4]), "rate": np.array(8)},
+        stages=1,
+    )
+
+
+def test_the_engine_waits_for_the_shapes_of_a_call() -> None:
+    net = Net(0)
+    deep = net("Relu", net("MatMul", net("Tanh", "x"), net.normal(6, 4)))
+    early = net("Neg", "x")
+    model = net.model({"x": ("n", 6)}, [deep, early], 17)
+    engine = ge.GraphEngine(ge.OptimizeConfig(target="tiny"))
+    engine.LoadModel(model)
+    optimized = engine.OptimizeGraph()
+    for n in (2, 3):
+        x = RNG.standard_normal((n, 6)).astype(np.float32)
+        # Whatever is computed first: outputs come in the order of the model.
+        for got, want in zip(optimized(x), run(model, {"x": x}), strict=True):
+            close(got, want, 1e-5)
+    with pytest.raises(InputError, match="must have a concrete shape"):
+        engine.SaveOptimizedModel("m.o")
+
+
+def test_the_engine_runs_up_to_what_only_the_data_tell() -> None:
+    net = Net(0)
+    model = net.model({"x": (6, 7)}, [net("NonZero", "x")], 17)
+    engine = ge.GraphEngine(ge.OptimizeConfig(target="tiny"))
+    engine.LoadModel(model)
+    x = np.maximum(RNG.standard_normal((6, 7)), 0).astype(np.float32)
+    (want,) = run(model, {"x": x})
+    close(engine.OptimizeGraph()(x=x), want)

@@ -8,10 +8,11 @@ from ge.dialects.npu import target as targets
 from ge.dialects.npu.isa.cube import mmad
 from ge.dialects.npu.program import Program
 from ge.timing.areas import symbols
+from ge.timing.convoy import walk
 from ge.timing.estimate import NoMemory
 from ge.timing.listener import Listener
 from ge.timing.steps import Code, Registers, Step
-from ge.timing.walk import BUDGET, Core, walk
+from ge.timing.walk import BUDGET, Core
 
 
 class Counter(Listener):

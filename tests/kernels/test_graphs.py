@@ -46,6 +46,20 @@ def a_view_is_an_output(net: Net) -> onnx.ModelProto:
 
 
 @graph
+def indices_lie_behind_others(net: Net) -> onnx.ModelProto:
+    """The second row of a list of edges: halves of long integers, not at the beginning."""
+    kinds = {"x": TensorProto.FLOAT, "edges": TensorProto.INT64}
+    ends = net("Gather", "edges", np.array(1), axis=0)
+    wide = net("Expand", net("Unsqueeze", ends, np.array([1])), np.array([9, 5]))
+    empty = net.constant(np.zeros((9, 5), np.float32))
+    sums = net("ScatterElements", empty, wide, "x", axis=0, reduction="add")
+    tuples = net("Unsqueeze", ends, np.array([1]))
+    return net.model(
+        {"x": (9, 5), "edges": (2, 9)}, [sums, net("GatherND", "x", tuples)], 18, kinds
+    )
+
+
+@graph
 def a_constant_is_an_output(net: Net) -> onnx.ModelProto:
     known = net("Relu", net.normal(4, 7))
     return net.model({"x": (3, 5)}, [known, same(net, "Abs")], 17)

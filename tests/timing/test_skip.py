@@ -9,7 +9,8 @@ from ge.dialects.npu.operands import Reg
 from ge.dialects.npu.program import Program
 from ge.runtime.simulator import Simulator
 from ge.runtime.stats import Stats
-from ge.timing.engine import NEVER, Clock, Effect
+from ge.timing.effects import NEVER, Effect
+from ge.timing.engine import Clock
 from ge.timing.formulas import FORMULAS, INTEGERS, LARGE, arrays, instruction
 from ge.timing.skip import agreeing, repeated
 from tests.machine_programs import machine_program

@@ -32,6 +32,8 @@ Sizes = tuple[int, ...]
 
 
 def _inside(size: Sizes, lo: Sizes, hi: Sizes) -> Sizes:
+    if len(lo) == len(hi) == len(size) and not any(lo) and not any(hi):
+        return size
     return tuple(max(0, n - a - b) for n, a, b in zip(size, lo, hi, strict=True))
 
 

@@ -26,16 +26,17 @@ func.func @main(%x: tensor<1x4x2x2xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>) -
 
 // -----
 
-// Zeros between the elements, and a convolution with the weights turned.
+// A convolution for each place between two steps, and their results woven into each other.
 // CHECK-LABEL: @main(%x
 func.func @main(%x: tensor<1x1x2xf32>) -> tensor<1x1x5xf32> {
   %w = graph.constant <"0x0000803F0000004000004040"> : tensor<1x1x3xf32>
   %0 = graph.conv_transpose %x, %w {strides = [2]} : (tensor<1x1x2xf32>, tensor<1x1x3xf32>) -> tensor<1x1x5xf32>
-  // CHECK: %[[LONE:.*]] = graph.reshape %x {shape = [1, 1, 2, 1]}
-  // CHECK: %[[SPREAD:.*]] = graph.pad %[[LONE]] {pads = [0, 0, 0, 0, 0, 0, 0, 1]}
-  // CHECK: %[[IMAGE:.*]] = graph.reshape %[[SPREAD]] {shape = [1, 1, 4]}
-  // CHECK: %[[W:.*]] = graph.constant <"0x00004040000000400000803F"> : tensor<1x1x3xf32>
-  // CHECK: graph.conv %[[IMAGE]], %[[W]] {{.*}}pads = [2, 1]
+  // CHECK: %[[W:.*]] = graph.constant <"0x000040400000803F0000000000000040"> : tensor<2x1x2xf32>
+  // CHECK: %[[PHASES:.*]] = graph.conv %x, %[[W]] {pads = [1, 1]} : {{.*}} -> tensor<1x2x3xf32>
+  // CHECK: %[[APART:.*]] = graph.reshape %[[PHASES]] {shape = [1, 1, 2, 3]}
+  // CHECK: %[[TURNED:.*]] = graph.transpose %[[APART]] {perm = [0, 1, 3, 2]}
+  // CHECK: %[[WOVEN:.*]] = graph.reshape %[[TURNED]] {shape = [1, 1, 6]}
+  // CHECK: graph.slice %[[WOVEN]] {starts = [0], ends = [5]
   func.return %0 : tensor<1x1x5xf32>
 }
 

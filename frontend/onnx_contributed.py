@@ -1,0 +1,60 @@
+"""Adapters of operators that onnxruntime adds to ONNX when it quantises a model."""
+
+from __future__ import annotations
+
+from ge.dialects import dtypes
+from ge.dialects.graph.ops.binary import DivOp, EqualOp, MaxOp, MinOp, MulOp, SubOp, WhereOp
+from ge.dialects.graph.ops.quantize import MatMulIntegerOp, QuantizeLinearOp
+from ge.dialects.graph.ops.reduce import ReduceMaxOp, ReduceMinOp
+from ge.dialects.graph.ops.unary import NegOp, RoundOp
+from ge.frontend.onnx_maths import Maths
+from ge.frontend.onnx_nodes import Builder, Node, Value
+from ge.frontend.onnx_recurrent import Direction, lstm
+from ge.frontend.onnx_versions import adapts
+
+STEPS = 255
+"""Steps of an unsigned byte."""
+
+
+def quantised(m: Maths, x: Value) -> tuple[Value, Value, Value]:
+    """The value in unsigned bytes, the scale that its range gives, and the zero point."""
+    low = m(MinOp, m.g.one(ReduceMinOp, x, axes=_all(m, x), keepdims=False), 0.0)
+    high = m(MaxOp, m.g.one(ReduceMaxOp, x, axes=_all(m, x), keepdims=False), 0.0)
+    step = m(DivOp, m(SubOp, high, low), float(STEPS))
+    scale = m(WhereOp, m(EqualOp, step, 0.0), 1.0, step)
+    place = m.g.one(RoundOp, m(DivOp, m.g.one(NegOp, low), scale))
+    zero = m.cast(m(MaxOp, m(MinOp, place, float(STEPS)), 0.0), dtypes.U8)
+    return m.g.one(QuantizeLinearOp, x, scale, zero), scale, zero
+
+
+def _all(m: Maths, x: Value) -> tuple[int, ...]:
+    return tuple(range(len(m.shape(x))))
+
+
+class _Quantised(Direction):
+    """Weights in bytes; what they multiply is quantised by its own range at each product."""
+
+    def weights(self, node: Node, number: int) -> tuple[Value, Value]:
+        """Both lie as they are multiplied: the plain operator has them turned."""
+        m = self.m
+        self.steps = [m.place(node.needed(i), 0, number) for i in (8, 10)]
+        self.zeros = [m.place(node.needed(i), 0, number) for i in (9, 11)]
+        return m.place(node.needed(1), 0, number), m.place(node.needed(2), 0, number)
+
+    def project(self, flat: Value) -> Value:
+        return self._product(flat, self.w, 0)
+
+    def recur(self, h: Value) -> Value:
+        return self._product(h, self.r, 1)
+
+    def _product(self, x: Value, w: Value, which: int) -> Value:
+        m = self.m
+        made, scale, zero = quantised(m, x)
+        total = m.g.one(MatMulIntegerOp, made, w, zero, self.zeros[which])
+        factor = m(MulOp, scale, self.steps[which])
+        return m(MulOp, m.cast(total, dtypes.F32), factor)
+
+
+@adapts("com.microsoft.DynamicQuantizeLSTM")
+def _lstm(g: Builder, node: Node) -> list[Value]:
+    return lstm(g, node, _Quantised)
