@@ -51,6 +51,13 @@ def test_what_dies_gives_up_its_place(body: Callable[[Net], str], tensors: int |
         assert program.arena.bytes == program.arena.lower_bound == tensors * BYTES
 
 
+def test_a_number_that_all_cores_load_stays() -> None:
+    net = Net(1)
+    summed = net("ReduceSum", "x", keepdims=1)
+    model = net.model({"x": (ROWS, COLUMNS)}, [net("Mul", net("Relu", summed), "x")], 17)
+    assert check(model, TINY).arena.bytes == 2 * 512
+
+
 def test_nothing_is_in_place_where_everything_has_a_place_of_its_own() -> None:
     net = Net(1)
     model = net.model({"x": (ROWS, COLUMNS)}, [_chain(net)], 17)
