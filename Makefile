@@ -8,7 +8,7 @@ ready := $(VENV)/ready
 ready_torch := $(VENV)/ready-torch
 needs := $(ready) $(if $(TORCH),$(ready_torch))
 
-.PHONY: help run test check docs conformance clean
+.PHONY: help run test check docs llama3 conformance clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test TORCH=1   the same, with torch and the tests that need it"
 	@echo "make check          format, lint, types, fresh docs, sizes, direction of imports"
 	@echo "make docs           write the pages that are made from tables"
+	@echo "make llama3         Llama-3 at full size: tables, and a page in build/llama3 (ARGS=...)"
 	@echo "make conformance    run the backend suite of onnx, write docs/conformance.md"
 	@echo "make clean          remove .venv and caches"
 
@@ -38,6 +39,11 @@ check: $(ready)
 
 docs: $(ready)
 	@$(BIN)/python docs/generate.py
+
+llama3: $(ready)
+	@mkdir -p build/llama3
+	@$(BIN)/python -m examples.llama3 --json build/llama3/figures.json \
+	--html build/llama3/index.html --trace build/llama3/layer.trace.json $(ARGS)
 
 conformance: $(ready)
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.conformance -v $(ARGS)

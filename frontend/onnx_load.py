@@ -19,6 +19,10 @@ from ge.dialects.graph.precision import Array
 FIRST_OPSET = 7
 
 
+class OpenShape(InputError):
+    """An input whose shape neither the model says nor the user."""
+
+
 def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model, str]:
     """The model in memory and what to call it in messages."""
     where = str(model) if isinstance(model, (str, Path)) else "model"
@@ -186,7 +190,7 @@ def _concrete(value: ir.Value, symbols: Mapping[str, int], where: str) -> tuple[
     declared = _declared(value)
     if declared is None:
         what = f"input '{value.name}' must have a shape, the model gives none"
-        raise InputError(f"{what}; give --shape {value.name}:1,2,...", where)
+        raise OpenShape(f"{what}; give --shape {value.name}:1,2,...", where)
     shape = [symbols.get(d) if isinstance(d, str) else d for d in declared]
     if None in shape:
         open_dims = ", ".join(
@@ -196,7 +200,5 @@ def _concrete(value: ir.Value, symbols: Mapping[str, int], where: str) -> tuple[
         )
         example = ",".join(str(s or 1) for s in shape)
         what = f"input '{value.name}' must have a concrete shape, got {_text(declared)}"
-        raise InputError(
-            f"{what} with {open_dims} open; give --shape {value.name}:{example}", where
-        )
+        raise OpenShape(f"{what} with {open_dims} open; give --shape {value.name}:{example}", where)
     return tuple(s for s in shape if s is not None)

@@ -9,7 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ge.dialects.diagnostics import InputError
+
 Array = NDArray[Any]
+
+LEAST, MOST = -(2**31), 2**31 - 1
 
 # numpy has no name for these: they travel as integers of their width.
 RENAMED = {
@@ -29,6 +33,23 @@ def to_array(tensor: torch.Tensor) -> Array:
         return array
     whole: Array = plain.numpy()
     return whole
+
+
+def to_argument(name: str, tensor: torch.Tensor) -> Array:
+    """The array that input `name` is given.
+
+    Raises InputError for a 64-bit integer that needs more than 32 bits: models of torch are
+    computed without the upper half.
+    """
+    array = to_array(tensor)
+    if array.dtype == np.int64 and array.size:
+        for found in (int(array.min()), int(array.max())):
+            if not LEAST <= found <= MOST:
+                raise InputError(
+                    f"input '{name}' must hold integers of 32 bits, which is what models of torch "
+                    f"are computed with, got {found}"
+                )
+    return array
 
 
 def to_tensor(array: Array) -> torch.Tensor:

@@ -93,8 +93,6 @@ class _Lowering:
         """How many loops are around."""
         self.spots: dict[SSAValue, Spot] = {}
         """Where each value with storage of its own lies."""
-        self.given: dict[SSAValue, Spot] = {}
-        """Where the callers of functions want their results."""
         self.entered: set[FuncOp] = set()
         self.kernels: dict[tuple[Description, StringAttr | None], str] = {}
         self.machine = Machine(options.target, cores, options.overlap)
@@ -103,17 +101,16 @@ class _Lowering:
         self.chosen: list[str] = []
         self.routines: dict[str, str] = {}
         """The kernel of each text that the AI CPU computes."""
-        self.outputs: dict[SSAValue, tuple[str, tuple[int, ...]]] = {}
 
     def model(self, main: FuncOp) -> None:
         """All calls, those of the functions that the model runs among them."""
         self.entered.add(main)
-        self.outputs = {
-            place_of(value).base: (name, shape_of(value))
-            for value, name in zip(return_of(main).arguments, output_names(main), strict=True)
-        }
         for value, name in zip(main.body.block.args, input_names(main), strict=True):
             self.tensor(value, "input", label=StringAttr(name))
+        # In the order of the model, not of the kernels.
+        for result, name in zip(return_of(main).arguments, output_names(main), strict=True):
+            base = place_of(result).base
+            self.tensor(base, "output", shape_of(result), label=StringAttr(name))
         self.members(main.body.block)
 
     def members(self, block: Block) -> None:
@@ -154,9 +151,8 @@ class _Lowering:
     def constant(self, op: ConstantOp) -> None:
         """Weights are kept as far as a kernel reads them from device memory."""
         result = op.results[0]
-        if result in self.outputs or result in self.given:
+        if result in self.spots:
             # Only an output without elements is a constant: nobody writes it.
-            self.made(result)
             return
         readers = [use.operation for use in result.uses]
         if any(isinstance(r, FusedOp | HostOp | ViewOp | control.ControlOp) for r in readers):
@@ -183,12 +179,7 @@ class _Lowering:
 
     def made(self, value: SSAValue) -> None:
         """The storage of what a kernel makes, or a function that is run."""
-        if value in self.given:
-            self.spots[value] = self.given[value]
-        elif value in self.outputs:
-            label, shape = self.outputs[value]
-            self.tensor(value, "output", shape, label=StringAttr(label))
-        else:
+        if value not in self.spots:
             self.tensor(value, "temp")
 
     def host(self, op: HostOp) -> None:
@@ -281,7 +272,7 @@ class _Lowering:
             raise InputError(f"'{function.sym_name.data}' must be run in one place")
         self.entered.add(function)
         self.spots.update(zip(function.body.block.args, takes, strict=True))
-        self.given.update(zip(results_of(function), gives, strict=True))
+        self.spots.update(zip(results_of(function), gives, strict=True))
         outer, self.calls = self.calls, Block()
         self.members(function.body.block)
         inner, self.calls = self.calls, outer

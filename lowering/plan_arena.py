@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
 from ge.dialects.npu.program import ALIGNMENT
+from ge.lowering.in_place import reused
 from ge.lowering.lives import Life, height, lower_bound
 from ge.lowering.pack import FIRST_DETOURS, pack
 from ge.lowering.programs import programs_of
@@ -175,9 +176,30 @@ def _bytes(tensor: TensorOp) -> int:
     return -(-prod(type_.shape) * type_.dtype.bytes // ALIGNMENT) * ALIGNMENT
 
 
+def joined(
+    lives: dict[TensorOp, Life], pairs: Iterable[tuple[TensorOp, TensorOp]]
+) -> tuple[list[Life], dict[TensorOp, int]]:
+    """Lives in which a tensor goes on as another one, and the number of each tensor's."""
+    found: list[Life] = []
+    numbers: dict[TensorOp, int] = {}
+    before = {new: old for old, new in pairs}
+    for tensor, life in sorted(lives.items(), key=lambda item: item[1].first):
+        if tensor not in before:
+            numbers[tensor] = len(found)
+            found.append(life)
+            continue
+        number = numbers[tensor] = numbers[before[tensor]]
+        old = found[number]
+        found[number] = Life(old.first, life.last, max(old.bytes, life.bytes))
+    return found, numbers
+
+
 @dataclass(frozen=True)
 class PlanArenaPass(ModulePass):
-    """Give each intermediate a place in one area, sharing bytes between those that never meet."""
+    """Give each intermediate a place in one area, sharing bytes between those that never meet.
+
+    What an elementwise kernel makes takes the place of an operand that nobody reads again.
+    """
 
     name = "plan-arena"
     reuse: bool = True
@@ -185,15 +207,15 @@ class PlanArenaPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_of(op):
             tensors = lives_of(program)
-            lives = list(tensors.values())
-            total = sum(x.bytes for x in lives)
+            total = sum(x.bytes for x in tensors.values())
+            lives, numbers = joined(tensors, reused(program, tensors) if self.reuse else ())
             if not lives:
                 places = []
             elif self.reuse:
                 places = plan(lives)
             else:
                 places = list(accumulate((x.bytes for x in lives[:-1]), initial=0))
-            for tensor, place in zip(tensors, places, strict=True):
-                tensor.properties["address"] = IntegerAttr(place, i64)
+            for tensor, number in numbers.items():
+                tensor.properties["address"] = IntegerAttr(places[number], i64)
             used = height(lives, places)
             program.properties["arena"] = IntsAttr((used, lower_bound(lives), total))

@@ -16,11 +16,13 @@ from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import DType
 from ge.dialects.graph import OPS
-from ge.dialects.graph.base import ConstantOp, GraphOp
+from ge.dialects.graph.base import ConstantOp, GraphOp, constant_of, type_of
 from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.kinds import ElementType
 from ge.dialects.graph.module import functions_of, replace_body
 from ge.dialects.graph.ops import binary, norm, reduce, unary
+from ge.lowering.image_anchors import folded_batch_norm
+from ge.lowering.rewriting import Here, rewrite
 from ge.lowering.views import VIEWS
 
 MODES = {"fp32": dtypes.F32, "fp16": dtypes.F16, "bf16": dtypes.BF16, "mixed": dtypes.F16}
@@ -38,6 +40,19 @@ WIDE: tuple[type[GraphOp], ...] = (
     unary.ExpOp,
 )
 """What `mixed` computes in f32. Batch norms are not here: they fold into what is before them."""
+
+
+def _plain_batch_norm(here: Here, op: norm.BatchNormalizationOp) -> SSAValue | None:
+    """A known norm as a factor and a summand: a variance may be more than a half float holds."""
+    known = [constant_of(v) for v in (op.scale, op.b, op.mean, op.var)]
+    arrays = [a.astype(np.float64) for a in known if a is not None]
+    if len(arrays) != len(known) or op.attrs["epsilon"] == 0:
+        return None
+    factor, summand = folded_batch_norm(arrays, op.attrs["epsilon"])
+    dtype = dtypes.of_ir(type_of(op.scale).element_type).numpy
+    rows = (factor, summand, np.zeros_like(factor), np.ones_like(factor))
+    made = [here.constant(row.astype(dtype)) for row in rows]
+    return here.make(norm.BatchNormalizationOp, op.x, *made, epsilon=0.0)
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,7 @@ class SetPrecisionPass(ModulePass):
         if self.mode not in MODES:
             hint = did_you_mean(self.mode, MODES)
             raise InputError(f"'mode' must be one of {', '.join(MODES)}, got '{self.mode}'{hint}")
+        rewrite(op, {norm.BatchNormalizationOp: [_plain_batch_norm]})
         kept = self._kept(op)
         for function in functions_of(op):
             block = _Retyped(function, MODES[self.mode], self.mode == "mixed", kept).block

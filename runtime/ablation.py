@@ -8,12 +8,15 @@ from itertools import chain, pairwise
 from typing import Any
 
 from ge.dialects.diagnostics import InputError
+from ge.dialects.npu import target as targets
+from ge.dialects.npu.places import Space
 from ge.dialects.npu.program import Program
 from ge.lowering.pipelines import Level, Options
 from ge.runtime.driver import Compilation
 from ge.runtime.simulator import Mode, Simulator
 from ge.runtime.stats import Stats
 from ge.runtime.variants import programs
+from ge.timing.areas import needs
 
 STAGES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("eager", {}),
@@ -33,6 +36,8 @@ class Stage:
 
     name: str
     stats: Stats
+    fits: bool = True
+    """Whether the target's memory holds it; if not, it was timed as if that were larger."""
 
     @property
     def cycles(self) -> int:
@@ -80,6 +85,7 @@ class Ablation:
                 "to_stage_before": _ratio(before.cycles, stage.cycles),
                 "to_eager": _ratio(first.cycles, stage.cycles),
                 "memory": stage.stats.to_json()["memory"],
+                "fits": stage.fits,
             }
             before = stage
 
@@ -95,6 +101,9 @@ class Ablation:
             held = (f"{memory['arena_bytes']:,}", f"{memory['peak_bytes']:,}")
             time = (f"{row['cycles']:,}", f"{row['us']:,.1f}", f"{row['launches']}")
             yield _line((row["name"], *time, *ratios, *held))
+        for stage in self.stages:
+            if not stage.fits:
+                yield f"{stage.name} does not fit the target's memory, timed as if that were larger"
         for before, stage in pairwise(self.stages):
             if stage.cycles > before.cycles:
                 more = stage.cycles - before.cycles
@@ -121,12 +130,12 @@ def ablation(compilation: Compilation, framework: Compilation | None = None) -> 
         compiled: Iterable[Program] = programs(compilation, [first, *rest])
     else:
         alone = framework.fork(framework.options.eager())
-        compiled = chain([alone.program()], programs(compilation, rest))
+        compiled = chain([alone.program(fits=False)], programs(compilation, rest))
     stages: list[Stage] = []
     dispatches: list[Dispatch] = []
     for (name, _), program in zip(STAGES, compiled, strict=True):
-        simulator = Simulator(program)
-        stages.append(Stage(name, _timed(simulator)))
+        simulator, fits = _ample(program)
+        stages.append(Stage(name, _timed(simulator), fits))
         if not dispatches:
             dispatches = [_dispatched(simulator, us) for us in DISPATCHES_US]
     return Ablation(stages, dispatches)
@@ -139,6 +148,14 @@ def _options(compilation: Compilation) -> list[Options]:
         options = replace(options, **switch)
         found.append(options)
     return found
+
+
+def _ample(program: Program) -> tuple[Simulator, bool]:
+    """A simulator with as much memory as the program needs; whether the target has that."""
+    target = targets.load(program.target)
+    have, needed = target.bytes_of[Space.GM], needs(program)
+    memory = {**target.bytes_of, Space.GM: max(have, needed)}
+    return Simulator(program, replace(target, bytes_of=memory)), needed <= have
 
 
 def _timed(simulator: Simulator) -> Stats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,20 +63,8 @@ class CompiledModel:
 
         Inputs are arrays, numbers or tensors of torch; of tensors the outputs are tensors too.
         """
-        names = [tensor.name for tensor in self.program.inputs]
-        given = {**dict(zip(names, args, strict=False)), **named}
-        if len(args) + len(named) != len(names) or len(given) != len(names):
-            count = len(args) + len(named)
-            raise InputError(f"inputs must be {', '.join(names)}, got {count} arrays")
-        tensors = any(type(v).__module__ == "torch" for v in given.values())
         kinds = {tensor.name: tensor.dtype.numpy for tensor in self.program.inputs}
-        arrays = {name: _array(value, kinds.get(name)) for name, value in given.items()}
-        outputs = tuple(self.run(arrays).values())
-        if tensors:
-            from ge.frontend.torch_arrays import to_tensor
-
-            outputs = tuple(to_tensor(v) for v in outputs)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return call(list(kinds), kinds, self.run, args, named)
 
     @cached_property
     def launches(self) -> int:
@@ -136,6 +124,31 @@ class CompiledModel:
     @cached_property
     def _stats(self) -> Stats:
         return self._simulator.run(mode=Mode.TIMING).stats
+
+
+def call(
+    names: Sequence[str],
+    kinds: Mapping[str, Any],
+    run: Callable[[dict[str, Array]], Mapping[str, Array]],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+) -> Any:
+    """What `run` makes of inputs by place or name: one output or a tuple, tensors of tensors.
+
+    A number takes the type that `kinds` has for it.
+    """
+    given = {**dict(zip(names, args, strict=False)), **named}
+    if len(args) + len(named) != len(names) or len(given) != len(names):
+        count = len(args) + len(named)
+        raise InputError(f"inputs must be {', '.join(names)}, got {count} arrays")
+    tensors = any(type(v).__module__ == "torch" for v in given.values())
+    arrays = {name: _array(value, kinds.get(name)) for name, value in given.items()}
+    outputs = tuple(run(arrays).values())
+    if tensors:
+        from ge.frontend.torch_arrays import to_tensor
+
+        outputs = tuple(to_tensor(v) for v in outputs)
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 def _array(value: Any, dtype: Any) -> Array:

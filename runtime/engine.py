@@ -20,6 +20,7 @@ from ge.runtime.source import TORCH, Source, need_torch
 if TYPE_CHECKING:
     import onnx
 
+    from ge.runtime.specialise import SpecialisedModel
     from ge.runtime.torch_loading import TorchLoaded
 
 PROGRAMS = (".o", ".s")
@@ -82,6 +83,7 @@ class GraphEngine:
         self._compiled: CompiledModel | None = None
         self._torch: TorchLoaded | None = None
         self._source: Source | None = None
+        self._specialised: SpecialisedModel | None = None
         self._cache = cache_in(self.config.cache_dir)
         self._key: str | None = None
 
@@ -93,9 +95,10 @@ class GraphEngine:
         """Take a model: a file (`.onnx`, `.mlir`, `.pt2`, `.pt`), or an object in memory.
 
         An object is an ONNX model, or of PyTorch: a module, a ScriptModule, an ExportedProgram. A
-        module of PyTorch is compiled when it is called, for the shapes of that call.
+        module of PyTorch is compiled when it is called, for the shapes of that call; so is an ONNX
+        model that leaves shapes open, or whose shapes its inputs decide.
         """
-        self._simplified = self._compiled = self._torch = self._source = None
+        self._simplified = self._compiled = self._torch = self._source = self._specialised = None
         if is_torch(model):
             need_torch(str(model) if isinstance(model, (str, Path)) else "")
             from ge.runtime.torch_loading import TorchLoaded
@@ -108,13 +111,13 @@ class GraphEngine:
             found = self._cache.get(self._key)
             self._compiled = CompiledModel(found[0]) if found else None
         if self._compiled is None:
-            self._begin()
+            self._begin_or_wait(shapes)
 
     def OptimizeGraph(self) -> Any:
         """The model, optimised: it takes what the model takes, by position or by name."""
         if self._torch is not None:
             return self._torch.callable
-        return self._program()
+        return self._specialised or self._program()
 
     def SaveOptimizedModel(self, path: str | Path) -> Any:
         """Write the model as `.onnx`, `.pt` or `.mlir`, or its program (`.o`, `.s`).
@@ -167,6 +170,29 @@ class GraphEngine:
             return None
         shapes = sorted((source.shapes or {}).items())
         return digest([repr(checked(self.config.options())), repr(shapes), *file_parts(path)])
+
+    def _begin_or_wait(self, shapes: Mapping[str, Sequence[int]] | None) -> None:
+        """Simplify the model now, or leave it to the first run where that says more."""
+        try:
+            self._begin()
+        except UnsupportedError as e:
+            from ge.frontend.onnx_stages import NeedsStage, NeedsValues
+
+            if not isinstance(e, NeedsStage | NeedsValues):
+                raise
+            self._wait()
+        except InputError as e:
+            from ge.frontend.onnx_load import OpenShape
+
+            if shapes or not isinstance(e, OpenShape):
+                raise
+            self._wait()
+
+    def _wait(self) -> None:
+        from ge.runtime.specialise import SpecialisedModel
+
+        assert self._source is not None
+        self._specialised = SpecialisedModel(self._source.model, self.config.options())
 
     def _begin(self) -> Compilation:
         if self._simplified is None:

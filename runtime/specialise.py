@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ge.dialects import dtypes
 from ge.lowering.pipelines import Options
-from ge.runtime.compiled import CompiledModel, finish
+from ge.runtime.compiled import CompiledModel, call, finish
 from ge.runtime.driver import begin, few_collections
 from ge.runtime.source import Source
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import onnx
+    import onnx_ir as ir
 
     from ge.frontend.onnx_stages import Pending, Stage
 
@@ -47,12 +49,24 @@ class SpecialisedModel:
     long a value is, the model runs up to it, and what comes behind is compiled for what came out.
     """
 
-    def __init__(self, model: str | Path | onnx.ModelProto, options: Options) -> None:
+    def __init__(self, model: str | Path | onnx.ModelProto | ir.Model, options: Options) -> None:
         self._model = model
         self._options = options
         self._deciding: tuple[str, ...] = ()
         self._compiled: dict[tuple[Key, tuple[str, ...]], CompiledModel] = {}
         self._pending: dict[Key, Pending] = {}
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        """The names of the model's inputs, in its order."""
+        from ge.frontend.onnx_load import load_model
+
+        graph = load_model(self._model)[0].graph
+        return [v.name or "" for v in graph.inputs if v.name not in graph.initializers]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """The output, or all of them, of inputs in the model's order or by name."""
+        return call(self.inputs, {}, self.run, args, named)
 
     def run(self, inputs: Mapping[str, Array], *, check_hazards: bool = False) -> dict[str, Array]:
         """The outputs by name; raises GeError."""

@@ -14,7 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
-from ge.frontend.torch_arrays import to_array, to_tensor
+from ge.frontend.torch_arrays import to_argument, to_tensor
 from ge.frontend.torch_capture import Captured, capture_functional
 from ge.frontend.torch_graph import program_of_graph, training_decompositions
 from ge.frontend.torch_operators import decompositions
@@ -83,7 +83,7 @@ class Graph:
             self._known[key] = found
         program = found.compiled
         known = {tensor.name for tensor in program.program.inputs}
-        arrays = {n: to_array(v) for n, v in tensors.items() if n in known}
+        arrays = {n: to_argument(n, v) for n, v in tensors.items() if n in known}
         results = program.run(arrays, check_hazards=self._check)
         outs = [to_tensor(results[n]) for n in self._captured.outputs]
         pairs = zip(outs, self._numbers, strict=True)

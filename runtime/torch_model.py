@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.frontend.torch_arrays import to_array, to_tensor
+from ge.frontend.torch_arrays import to_argument, to_array, to_tensor
 from ge.frontend.torch_capture import Captured, capture_module, flatten_arguments
 from ge.lowering.pipelines import Options
 from ge.runtime.compiled import CompiledModel, finish
@@ -68,11 +68,12 @@ class Specialised:
         buffers = dict(module.named_buffers()) if how.buffers else {}
         known = {tensor.name for tensor in self.compiled.program.inputs}
         given = {
-            name: to_array(tensor)
+            name: to_argument(name, tensor)
             for name, tensor in zip(how.inputs, tensors, strict=True)
             if name in known
         }
-        given |= {i: to_array(buffers[name]) for name, (i, _) in how.buffers.items() if i in known}
+        held = {i: buffers[name] for name, (i, _) in how.buffers.items() if i in known}
+        given |= {name: to_argument(name, tensor) for name, tensor in held.items()}
         results = self.compiled.run(given, check_hazards=check)
         with torch.no_grad():
             for name, (_, output) in how.buffers.items():

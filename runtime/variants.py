@@ -20,7 +20,10 @@ class _Variant(NamedTuple):
 
 
 def programs(compilation: Compilation, options: Sequence[Options]) -> Iterator[Program]:
-    """The program of each of the options, in their order; `compilation` stays as it is."""
+    """The program of each of the options, in their order; `compilation` stays as it is.
+
+    Whether they fit the target's memory is left to who runs them.
+    """
     levels = list(Level)[list(Level).index(compilation.level) : -1]
     variants = [_Variant(o, [(at, p) for at in levels for p in passes(at, o)]) for o in options]
     return _programs(compilation.fork(compilation.options), variants)
@@ -31,7 +34,7 @@ def _programs(compilation: Compilation, variants: Sequence[_Variant]) -> Iterato
     first = variants[0]
     if not first.left:
         compilation.arrive(Level.NPU)
-        program = compilation.program()
+        program = compilation.program(fits=False)
         yield from (program for _ in variants)
         return
     level, step = first.left[0]

@@ -41,9 +41,14 @@ def symbols(program: Program) -> dict[str, int]:
     return {WEIGHTS: 0, ARENA: 0, **found}
 
 
+def needs(program: Program) -> int:
+    """Bytes of device memory that the areas need."""
+    return max((area.end for area in _areas(program)), default=0)
+
+
 def check_fits(program: Program, target: Target) -> None:
     """Raise DoesNotFit if the areas need more device memory than the target has."""
-    end = max((area.end for area in _areas(program)), default=0)
+    end = needs(program)
     if end > target.bytes_of[Space.GM]:
         raise DoesNotFit(
             f"the program needs {end} bytes of device memory, "

@@ -35,11 +35,10 @@ def _picture(figures: dict[str, Any], target: dict[str, Any], folder: Path) -> P
             [s["name"] for s in stages], [s["us"] / 1000 for s in stages], color="#4a7ebb"
         )
         axes.bar_label(bars, [f"{s['us'] / 1000:,.0f}" for s in stages], padding=3)
-        axes.axvline(target[key]["limit_us"] / 1000, color="#c33", label="limit")
+        axes.axvline(target[key]["limit_us"] / 1000, color="#c33")
         axes.margins(x=0.15)
-        axes.set(xlabel="ms, simulated", title=f"{what}, {target['target']}")
-        axes.legend(loc="lower right")
-    made.suptitle(f"{figures['model']}, {figures['date']}")
+        axes.set(xlabel="ms, simulated; the line is the limit", title=what)
+    made.suptitle(f"{figures['model']} on {target['target']}, {figures['date']}")
     path = folder / f"llama3-{target['target']}.png"
     made.savefig(path)
     return path

@@ -65,10 +65,11 @@ class _Names:
         # What has no name is a tensor of nothing, or of one number.
         given = [t for t in tree_leaves(ins) if isinstance(t, torch.Tensor)]
         names = [self._named[id(t)] for t in given if id(t) in self._named]
-        row = {"op": op, "in": names, "out": f"{len(self.parts) - 1}.{len(part)}"}
+        made = f"{len(self.parts) - 1}.{len(part)}"
         kind = str(out.dtype).removeprefix("torch.")
-        part.append({**row, "shape": symbols(list(out.shape)), "type": kind, **said})
-        self.name(out, row["out"])
+        shape = symbols(list(out.shape))
+        part.append({"op": op, "in": names, "out": made, "shape": shape, "type": kind, **said})
+        self.name(out, made)
 
 
 class _Kernels(TorchDispatchMode):

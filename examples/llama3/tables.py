@@ -63,6 +63,7 @@ def _times(figures: dict[str, Any], target: dict[str, Any], name: str) -> Iterat
     yield f"The same, by how fast the host dispatches, {name}", _dispatches(prefill, 1)
 
 
+TOO_MUCH = " (more than the memory)"
 TITLES = ("stage", "us", "tokens/s", "times eager", "reduction", "of limit", "launches")
 
 
@@ -71,7 +72,7 @@ def _stages(table: dict[str, Any], said: float | None = None) -> Rows:
     for stage in table["stages"]:
         rows.append(
             (
-                stage["name"],
+                stage["name"] + ("" if stage["fits"] else TOO_MUCH),
                 f"{stage['us']:,.0f}",
                 f"{stage['tokens_per_second']:,.1f}",
                 f"x{stage['to_eager']:.2f}",

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 
 import ge
-from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.lowering.pipelines import Options
 from ge.runtime.specialise import SpecialisedModel
 from tests.models import Net
@@ -101,3 +101,30 @@ def test_a_branch_that_the_shapes_rule_out_is_decided_by_its_input() -> None:
         {"x": np.ascontiguousarray(x[:, :4]), "rate": np.array(8)},
         stages=1,
     )
+
+
+def test_the_engine_waits_for_the_shapes_of_a_call() -> None:
+    net = Net(0)
+    deep = net("Relu", net("MatMul", net("Tanh", "x"), net.normal(6, 4)))
+    early = net("Neg", "x")
+    model = net.model({"x": ("n", 6)}, [deep, early], 17)
+    engine = ge.GraphEngine(ge.OptimizeConfig(target="tiny"))
+    engine.LoadModel(model)
+    optimized = engine.OptimizeGraph()
+    for n in (2, 3):
+        x = RNG.standard_normal((n, 6)).astype(np.float32)
+        # Whatever is computed first: outputs come in the order of the model.
+        for got, want in zip(optimized(x), run(model, {"x": x}), strict=True):
+            close(got, want, 1e-5)
+    with pytest.raises(InputError, match="must have a concrete shape"):
+        engine.SaveOptimizedModel("m.o")
+
+
+def test_the_engine_runs_up_to_what_only_the_data_tell() -> None:
+    net = Net(0)
+    model = net.model({"x": (6, 7)}, [net("NonZero", "x")], 17)
+    engine = ge.GraphEngine(ge.OptimizeConfig(target="tiny"))
+    engine.LoadModel(model)
+    x = np.maximum(RNG.standard_normal((6, 7)), 0).astype(np.float32)
+    (want,) = run(model, {"x": x})
+    close(engine.OptimizeGraph()(x=x), want)

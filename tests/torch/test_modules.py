@@ -139,6 +139,18 @@ def test_narrow_floats_stay_narrow(dtype: torch.dtype) -> None:
     close(got, module(x).detach(), 2e-2)
 
 
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1])
+def test_integers_of_more_than_32_bits_are_refused(value: int) -> None:
+    class Doubled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    device = GraphEngine(CONFIG).Optimize(Doubled())
+    assert device(torch.tensor([1, -(2**30)])).tolist() == [2, -(2**31)]
+    with pytest.raises(InputError, match=f"must hold integers of 32 bits.*got {value}"):
+        device(torch.tensor([0, value]))
+
+
 def test_the_original_is_left_as_it_was() -> None:
     module = nets.Convolutions()
     device = GraphEngine(CONFIG).Optimize(module)

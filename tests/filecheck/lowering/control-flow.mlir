@@ -17,7 +17,7 @@ func.func @else(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // CHECK:      [[C:%.*]] = npu.tensor "input" {label = "in0"} : !npu.hbm<[], [], b8>
 // CHECK-NEXT: [[X:%.*]] = npu.tensor "input" {label = "in1"}
-// CHECK-NEXT: [[R:%.*]] = npu.tensor "temp"
+// CHECK:      [[R:%.*]] = npu.tensor "temp"
 // CHECK:      npu.choose [[C]] at 0 : !npu.hbm<[], [], b8> {
 // CHECK-NEXT:   npu.invoke @k0 [[X]], [[R]] outs 1 offsets <0, 0>
 // CHECK-NEXT: } else {
