@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
@@ -68,7 +69,7 @@ def may_replace(function: FuncOp, number: int) -> bool:
     """Whether a function may write a result over the argument of the same number.
 
     Nothing may read the argument behind what writes the result; that itself may, if it reads each
-    element where it writes one.
+    element where it writes one. One element alone is computed by all cores.
     """
     block = function.body.block
     argument = block.args[number]
@@ -84,6 +85,7 @@ def may_replace(function: FuncOp, number: int) -> bool:
         isinstance(maker, ElementwiseOp)
         and maker.layout is None
         and shape_of(maker.out) == shape_of(argument)
+        and prod(shape_of(argument)) > 1
     )
     return not own or (in_place and not any(own))
 
