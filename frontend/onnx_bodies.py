@@ -7,22 +7,28 @@ stood in it. What they read of those then becomes what the function takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, Protocol
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.base import ConstantOp, GraphOp, Tensor, dims, tensor
-from ge.dialects.graph.control import CONDITION, IfOp, LoopOp
+from ge.dialects.graph.control import IfOp, LoopOp
 from ge.dialects.graph.module import make_function
 from ge.dialects.graph.ops.binary import BinaryOp, WhereOp
-from ge.dialects.graph.ops.layout import ReshapeOp
+from ge.dialects.graph.ops.layout import ConcatOp, ReshapeOp
 from ge.dialects.graph.ops.unary import UnaryOp
-from ge.frontend.onnx_nodes import Builder, Value
+from ge.frontend.onnx_nodes import Builder, Refused, Value
 
+MOST_TRIPS = 4096
+"""Trips of a loop that are written out at most."""
 QUICK = 2
 """Elementwise operators that are computed sooner than cores have met and decided against them."""
+FEW_TRIPS = 16
+"""Trips up to which a loop of known length is written out: known numbers then shorten it."""
 
 
 @dataclass
@@ -127,11 +133,6 @@ def looped(g: Builder, carried: Sequence[Value], trips: Trips, step: Step) -> li
     return repeat(g, carried, trips, part)
 
 
-def is_condition(g: Builder, value: Value) -> bool:
-    """Whether a value has the type of a condition."""
-    return g.type_of(value) == CONDITION
-
-
 def _place_type(type_: Tensor) -> Tensor:
     return tensor(dims(type_)[1:], type_.element_type)
 
@@ -161,3 +162,72 @@ def _function(
         value.replace_uses_with_if(arg, lambda use: use.operation.parent is block)
         inside[value] = arg
     return make_function(name, block, [inside.get(v, v) for v in results])
+
+
+class Importer(Protocol):
+    """What imports a model."""
+
+    builder: Builder
+    """That of the block to which operations are added now."""
+
+    def body(
+        self,
+        graph: Any,
+        inputs: Sequence[Value],
+        opsets: dict[str, int],
+        depth: int,
+        source: str,
+    ) -> list[Value]:
+        """The results of a graph inside a node on these inputs."""
+        ...
+
+    def attempt(self) -> AbstractContextManager[None]:
+        """Have everything be as it was if this ends with an error, the builder in any case."""
+        ...
+
+
+class Bodies:
+    """The graphs inside one node."""
+
+    def __init__(self, importer: Importer, place: tuple[dict[str, int], int, str]) -> None:
+        self._importer = importer
+        self._place = place
+
+    @property
+    def builder(self) -> Builder:
+        return self._importer.builder
+
+    def body(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
+        """The results of a graph on these inputs."""
+        return self._importer.body(graph, inputs, *self._place)
+
+    @property
+    def outermost(self) -> bool:
+        """Whether the node stands in no other graph."""
+        return self._place[1] == 1
+
+    def attempt(self) -> AbstractContextManager[None]:
+        """Have everything be as it was if this ends with an error."""
+        return self._importer.attempt()
+
+    def into(self, part: Part, graph: Any, inputs: Sequence[Value]) -> None:
+        """Import a graph into a block of its own."""
+        with self._importer.attempt():
+            self._importer.builder = part.builder
+            part.results = self.body(graph, inputs)
+
+
+def chosen(g: Builder, condition: Value, a: Value, b: Value) -> Value:
+    """One of two values, both of which are computed."""
+    flag = g.one(ReshapeOp, condition, shape=())
+    return a if a is b else g.one(WhereOp, flag, a, b)
+
+
+def stacked(g: Builder, rows: Sequence[Value], axis: int) -> Value:
+    """Values beside each other along a new axis."""
+    if not rows:
+        raise Refused("what a loop collects must have a trip")
+    shape = g.shape_of(rows[0])
+    at = axis % (len(shape) + 1)
+    wide = [g.one(ReshapeOp, row, shape=(*shape[:at], 1, *shape[at:])) for row in rows]
+    return wide[0] if len(wide) == 1 else g.one(ConcatOp, *wide, axis=at)

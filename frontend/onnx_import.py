@@ -27,7 +27,8 @@ from ge.frontend import onnx_recurrent as onnx_recurrent
 from ge.frontend import onnx_sampling as onnx_sampling
 from ge.frontend import onnx_spectral as onnx_spectral
 from ge.frontend import onnx_windows as onnx_windows
-from ge.frontend.onnx_control import CONTROL, Bodies
+from ge.frontend.onnx_bodies import Bodies
+from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body
 from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -212,7 +211,7 @@ class _Kernels:
 
     def give_back(self, op: ReturnOp) -> None:
         """Each output is a tensor that one kernel alone writes, in order."""
-        bases = Counter(self.seen[v].base for v in op.arguments if v in self.seen)
+        taken: set[SSAValue] = set()
         values = []
         for value in op.arguments:
             if value not in self.seen:
@@ -222,9 +221,10 @@ class _Kernels:
                 values.append(self.constant(_empty(value)))
                 continue
             maker = isinstance(layout.base.owner, FusedOp | HostOp | ControlOp)
-            own = maker and bases[layout.base] == 1
+            own = maker and layout.base not in taken
             if own and layout.is_dense and layout.offset == 0 and _covers(layout):
                 values.append(self.as_value(layout))
+                taken.add(layout.base)
             else:
                 view = self.as_value(layout)
                 copy = copy_of(view, view, ())
