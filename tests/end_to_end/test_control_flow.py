@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from tests.onnx_oracle import run
 TINY = Options(target="tiny")
 
 
-def body(net: Net, inputs: dict[str, tuple[int, Sequence[int]]], outputs: Sequence[str]) -> Any:
+def body(net: Net, inputs: Mapping[str, tuple[int, Sequence[int]]], outputs: Sequence[str]) -> Any:
     """A graph for an attribute; its weights stay with the model."""
     ins = [helper.make_tensor_value_info(n, t, list(s)) for n, (t, s) in inputs.items()]
     outs = [onnx.ValueInfoProto(name=name) for name in outputs]
