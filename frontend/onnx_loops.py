@@ -47,8 +47,10 @@ def loop(bodies: Bodies, node: Node) -> list[Value]:
         with bodies.attempt():
             return _on_device(found)
     except (Refused, InputError) as e:
-        if isinstance(most, SSAValue) or (found.most is None and isinstance(alive, SSAValue)):
-            raise e if isinstance(e, Refused) else Refused(e.message) from None
+        unknown = found.alive if found.most is None else found.most
+        if isinstance(unknown, SSAValue):
+            reason = e.reason if isinstance(e, Refused) else e.message
+            raise Refused(reason, "a known trip count", unknown) from None
     return _written_out(found)
 
 
