@@ -20,8 +20,10 @@ class NeedsValues(UnsupportedError):
     """A model whose shapes depend on the values of these inputs."""
 
     def __init__(self, why: UnsupportedError, names: Sequence[str]) -> None:
-        super().__init__(why.message, why.where, why.detail)
         self.names = sorted(names)
+        given = " ".join(f"--value {name}:1,2,..." for name in self.names)
+        detail = f"{why.detail}\n  works: values that are known when compiling, {given}"
+        super().__init__(why.message, why.where, detail)
 
 
 Pending = dict[str, dict[str, "int | None"]]

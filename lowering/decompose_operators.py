@@ -57,6 +57,8 @@ Shape = tuple[int, ...]
 
 MOST_PARTS = 16
 """An axis that falls into more runs of even steps than this is gathered index by index."""
+SHORT = 16
+"""Elements of a run below which it may be gathered with its neighbours."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,27 @@ def _runs(indices: Sequence[int]) -> list[list[int]]:
     return runs
 
 
+def _joined(runs: list[list[int]]) -> list[list[int]]:
+    """Where runs are many, the short ones beside each other are gathered as one."""
+    if len(runs) <= MOST_PARTS:
+        return runs
+    joined: list[list[int]] = []
+    open_ = False
+    for run in runs:
+        short = len(run) < SHORT
+        if short and open_:
+            joined[-1] += run
+        else:
+            joined.append(list(run))
+        open_ = short
+    return joined
+
+
 def _along(here: Here, x: SSAValue, axis: int, indices: Sequence[int]) -> SSAValue:
     """The places `indices` of x along an axis: views side by side while they are few."""
     if list(indices) == list(range(shape_of(x)[axis])):
         return x
-    runs = _runs(indices)
+    runs = _joined(_runs(indices))
     if len(runs) > MOST_PARTS:
         runs = [list(indices)]
     parts = [

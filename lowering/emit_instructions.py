@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ge.dialects.npu.operands import Name, Reg, Sym
+from ge.dialects.npu.operands import Name, Sym
 from ge.dialects.npu.ops import (
     INST_OPS,
-    FunctionOp,
+    ChooseOp,
     InvokeOp,
     LabelOp,
     ProgramOp,
-    SourceOp,
+    RepeatOp,
     TensorOp,
 )
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS
 from ge.dialects.npu.tree import KernelOp
 from ge.dialects.weights import WeightsAttr
-from ge.lowering.between_calls import Between, Flags, flags_of
+from ge.lowering.between_calls import Flags, flags_of
 from ge.lowering.emit_kernel import emit
+from ge.lowering.emit_main import main_function
 from ge.lowering.programs import programs_of
 from ge.lowering.scalars import Line
 
@@ -46,10 +46,10 @@ class EmitInstructionsPass(ModulePass):
                     if self.overlap:
                         used[kernel.sym_name.data] = flags_of(kernel)
                     _emit_kernel(kernel, program.cores.value.data)
-            program.body.block.add_op(_main(program, used))
-            for call in list(program.body.block.ops):
-                if isinstance(call, InvokeOp):
-                    Rewriter.erase_op(call)
+            program.body.block.add_op(main_function(program, symbols_of(program), used))
+            for done in reversed(list(program.body.block.ops)):
+                if isinstance(done, InvokeOp | ChooseOp | RepeatOp):
+                    Rewriter.erase_op(done)
 
 
 def _emit_kernel(kernel: KernelOp, cores: int) -> None:
@@ -101,30 +101,4 @@ def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
             found[op] = Sym(WEIGHTS, blobs[blob.digest])
         else:
             found[op] = Sym(ARENA, op.address.value.data if op.address else 0)
-    return found
-
-
-def _main(program: ProgramOp, used: Mapping[str, Flags]) -> FunctionOp:
-    """The calls in order; all cores meet before one that may read what others wrote."""
-    symbols = symbols_of(program)
-    between = Between(symbols, used)
-    native = bool(program.native.value.data)
-    block = Block()
-    calls = [op for op in program.body.block.ops if isinstance(op, InvokeOp)]
-    for call in calls:
-        block.add_ops(between.before(call) if native else [INST_OPS["launch"].of()])
-        for register, address in enumerate(_addresses(call, symbols)):
-            block.add_op(INST_OPS["la"].of(Reg(register), address))
-        block.add_op(SourceOp.create(properties={"sources": call.sources}))
-        block.add_op(INST_OPS["call"].of(Name(call.callee.root_reference.data)))
-    block.add_op(INST_OPS["halt"].of())
-    return FunctionOp.create(properties={"sym_name": StringAttr("main")}, regions=[Region(block)])
-
-
-def _addresses(call: InvokeOp, symbols: dict[TensorOp, Sym]) -> Sequence[Sym]:
-    found = []
-    for value, offset in zip(call.args, call.offsets.data, strict=True):
-        assert isinstance(value.owner, TensorOp)
-        symbol = symbols[value.owner]
-        found.append(Sym(symbol.name, symbol.addend + offset * value.owner.result.type.dtype.bytes))
     return found

@@ -9,14 +9,18 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.base import ConstantOp, constant_of
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.base import Array, ConstantOp, constant_of
+from ge.dialects.graph.module import functions_of
 from ge.dialects.graph.ops.conv import ConvOp
 from ge.dialects.graph.ops.norm import BatchNormalizationOp
 from ge.lowering.image_anchors import folded_batch_norm
 from ge.lowering.rewriting import drop_unread
 
 FOLDED = "batch_norms_folded"
+HALF = 2
+"""Bytes of a half float."""
+LOST = 2.0**-7
+"""An error of all weights together that is more than rounding them gives, in bf16 too."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,18 @@ class FoldBatchNormPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         folded = 0
-        for norm in list(main_of(op).body.block.ops):
+        for norm in [n for function in functions_of(op) for n in function.body.block.ops]:
             if isinstance(norm, BatchNormalizationOp):
                 folded += _fold(norm)
         op.attributes[FOLDED] = IntegerAttr(folded, i64)
+
+
+def _lost(exact: Array, rounded: Array) -> bool:
+    """Whether weights became so small that half floats do not hold them any more."""
+    if rounded.dtype.itemsize > HALF:
+        return False
+    error = np.linalg.norm(rounded.astype(np.float64) - exact)
+    return bool(error > LOST * np.linalg.norm(exact))
 
 
 def _fold(norm: BatchNormalizationOp) -> bool:
@@ -51,10 +63,11 @@ def _fold(norm: BatchNormalizationOp) -> bool:
     if bias is not None:
         summand = bias * factor + summand
     column = factor.reshape(-1, *(1,) * (weights.ndim - 1))
-    new = [
-        ConstantOp.of(np.ascontiguousarray(a.astype(weights.dtype)))
-        for a in (weights * column, summand)
-    ]
+    exact = (weights * column, summand)
+    rounded = [np.ascontiguousarray(a.astype(weights.dtype)) for a in exact]
+    if _lost(exact[0], rounded[0]):
+        return False
+    new = [ConstantOp.of(a) for a in rounded]
     merged = ConvOp.make(conv.x, new[0].out, new[1].out, **conv.attrs)
     if names := [o.source for o in (conv, norm) if o.source]:
         merged.attributes["source"] = StringAttr(",".join(names))

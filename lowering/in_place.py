@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.npu.axes import dims_of, identity
 from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
-from ge.dialects.npu.tree import BufferOp, HbmType, KernelOp, MoveOp
+from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
 from ge.lowering.lives import Life
 from ge.lowering.scopes import Scope, root, scopes
 
@@ -66,6 +66,8 @@ def _alike(loads: list[tuple[MoveOp, Scope]], stores: list[tuple[MoveOp, Scope]]
         return False
     if read.strides != dense(read.shape) or read.dtype.bytes != written.dtype.bytes:
         return False
+    if not any(isinstance(scope.op, ForOp) and scope.op.cores is not None for scope in inside.path):
+        return False  # Every core loads it, also behind the store of the one that has the tile.
     cut = {dim for scope in (*inside.path, *around.path) for dim in scope.cuts}
     return cut <= set(dims_of(axes))
 

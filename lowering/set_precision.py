@@ -16,10 +16,13 @@ from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import DType
 from ge.dialects.graph import OPS
-from ge.dialects.graph.base import ConstantOp, GraphOp
+from ge.dialects.graph.base import ConstantOp, GraphOp, constant_of, type_of
+from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.kinds import ElementType
-from ge.dialects.graph.module import main_of, replace_body
+from ge.dialects.graph.module import functions_of, replace_body
 from ge.dialects.graph.ops import binary, norm, reduce, unary
+from ge.lowering.image_anchors import folded_batch_norm
+from ge.lowering.rewriting import Here, rewrite
 from ge.lowering.views import VIEWS
 
 MODES = {"fp32": dtypes.F32, "fp16": dtypes.F16, "bf16": dtypes.BF16, "mixed": dtypes.F16}
@@ -37,6 +40,19 @@ WIDE: tuple[type[GraphOp], ...] = (
     unary.ExpOp,
 )
 """What `mixed` computes in f32. Batch norms are not here: they fold into what is before them."""
+
+
+def _plain_batch_norm(here: Here, op: norm.BatchNormalizationOp) -> SSAValue | None:
+    """A known norm as a factor and a summand: a variance may be more than a half float holds."""
+    known = [constant_of(v) for v in (op.scale, op.b, op.mean, op.var)]
+    arrays = [a.astype(np.float64) for a in known if a is not None]
+    if len(arrays) != len(known) or op.attrs["epsilon"] == 0:
+        return None
+    factor, summand = folded_batch_norm(arrays, op.attrs["epsilon"])
+    dtype = dtypes.of_ir(type_of(op.scale).element_type).numpy
+    rows = (factor, summand, np.zeros_like(factor), np.ones_like(factor))
+    made = [here.constant(row.astype(dtype)) for row in rows]
+    return here.make(norm.BatchNormalizationOp, op.x, *made, epsilon=0.0)
 
 
 @dataclass(frozen=True)
@@ -57,13 +73,16 @@ class SetPrecisionPass(ModulePass):
         if self.mode not in MODES:
             hint = did_you_mean(self.mode, MODES)
             raise InputError(f"'mode' must be one of {', '.join(MODES)}, got '{self.mode}'{hint}")
-        main = main_of(op)
-        block = _Retyped(main, MODES[self.mode], self.mode == "mixed", self._kept(main)).block
-        replace_body(main, block)
+        rewrite(op, {norm.BatchNormalizationOp: [_plain_batch_norm]})
+        kept = self._kept(op)
+        for function in functions_of(op):
+            block = _Retyped(function, MODES[self.mode], self.mode == "mixed", kept).block
+            replace_body(function, block)
 
-    def _kept(self, main: FuncOp) -> frozenset[str]:
+    def _kept(self, module: ModuleOp) -> frozenset[str]:
         """The names in `keep`; raises InputError for one that the model does not have."""
-        ops = [op for op in main.body.block.ops if isinstance(op, GraphOp)]
+        members = (op for function in functions_of(module) for op in function.body.block.ops)
+        ops = [op for op in members if isinstance(op, GraphOp)]
         known = {n for op in ops for n in (op.ONNX, *op.source.split(","))}
         names = [n for n in self.keep.split(",") if n]
         for name in names:
@@ -74,10 +93,10 @@ class SetPrecisionPass(ModulePass):
 
 
 class _Retyped:
-    """Rebuilds the body of `main` operator by operator."""
+    """Rebuilds the body of a function operator by operator."""
 
-    def __init__(self, main: FuncOp, element: DType, mixed: bool, keep: frozenset[str]) -> None:
-        old = main.body.block
+    def __init__(self, of: FuncOp, element: DType, mixed: bool, keep: frozenset[str]) -> None:
+        old = of.body.block
         self.element = element
         self.mixed = mixed
         self.keep = keep
@@ -104,6 +123,9 @@ class _Retyped:
         elif isinstance(op, unary.BitCastOp):
             # Bits have a meaning in the type that the model gives them only.
             self.place(op, op.make(self.read(op.x, _element(op.x)), **op.attrs))
+        elif isinstance(op, ControlOp):
+            # What it runs is rebuilt by itself, behind the types that it had.
+            self.place(op, op.on([self.read(v, _element(v)) for v in op.operands]))
         elif isinstance(op, GraphOp):
             self.rebuild(op)
         else:
@@ -118,7 +140,7 @@ class _Retyped:
                 attrs[name] = element
         self.place(op, type(op).make(*operands, **attrs))
 
-    def place(self, op: GraphOp, new: GraphOp) -> None:
+    def place(self, op: GraphOp | ControlOp, new: GraphOp | ControlOp) -> None:
         """Take an operator's new form."""
         new.attributes.update(op.attributes)
         self.block.add_op(new)

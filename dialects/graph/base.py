@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from math import prod
 from typing import Any, ClassVar, Self
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f64, i32
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, f64, i1, i32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
@@ -374,12 +374,15 @@ class ConstantOp(IRDLOperation):
 
 FOLD_BYTES = 1 << 20
 """A known result larger than this and than its operands stays an operation."""
+MASK_BYTES = 1 << 24
+"""The same for truth values: what a mask hides need not be computed, if the mask is known."""
 
 
 def worth_folding(results: Sequence[Tensor], operands: Sequence[Tensor]) -> bool:
     """Whether to compute what is known now, by what it does to the size of the weights."""
     made = sum(nbytes(t) for t in results)
-    return made <= max(FOLD_BYTES, sum(nbytes(t) for t in operands))
+    truth = all(t.element_type == i1 for t in results)
+    return made <= max(MASK_BYTES if truth else FOLD_BYTES, sum(nbytes(t) for t in operands))
 
 
 def nbytes(type_: Tensor) -> int:

@@ -18,6 +18,7 @@ from examples.llama3.page import markdown, page, text
 from examples.llama3.work import study
 from ge import OptimizeConfig
 from ge.dialects.diagnostics import GeError, InputError
+from ge.runtime.source import need_torch
 
 TARGETS = ("ascend910b1", "ascend910a")
 BEGIN, END = "<!-- llama3: begin -->", "<!-- llama3: end -->"
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--prompt", type=_count, default=2048, help="tokens of the prompt")
     add("--tokens", type=_count, default=50, help="tokens to generate")
     add("--batch", type=_count, default=8, help="prompts at once, for memory")
+    add("--capture", action="store_true", help="the model of transformers (the 'torch' extra)")
     add("--json", type=Path, metavar="OUT", help="all figures")
     add("--html", type=Path, metavar="OUT", help="a page with tables and pictures, one file")
     add("--png", type=Path, metavar="DIR", help="pictures (the 'plot' extra)")
@@ -79,7 +81,10 @@ def _numbers(words: str) -> list[int]:
 
 def _figures(given: Any) -> None:
     geometry, targets = GEOMETRIES[given.geometry], given.target or TARGETS
-    studies = [Study(geometry, t, given.prompt, given.tokens, given.batch) for t in targets]
+    if given.capture:
+        need_torch("--capture")
+    sizes = (given.prompt, given.tokens, given.batch, given.capture)
+    studies = [Study(geometry, t, *sizes) for t in targets]
     figures = study(studies)
     print(text(figures))
     if given.json:

@@ -118,8 +118,9 @@ class _Eager:
             return shape[:2]
         if row["op"] == "embedding":
             return s["words"], s["hidden"]
-        # Weights are taken as they are multiplied: that is a matter of how a file is read.
-        return shape if row["op"] in ("t", "index_copy_") else shape[-1:]
+        if row["op"] == "t":
+            return shape[::-1]
+        return shape if row["op"] == "index_copy_" else shape[-1:]
 
     def stand_in(self, shape: Shape) -> str:
         """A kernel for what is done to numbers of positions: one that adds to so many numbers."""
@@ -191,7 +192,7 @@ def _mean(e: _Eager, ins: list[str], shape: Shape, row: Row) -> str:
 
 
 RULES: Mapping[str, Callable[..., str]] = {
-    "t": lambda e, ins, shape, row: ins[0],
+    "t": lambda e, ins, shape, row: str(e.net("Transpose", ins[0], perm=[1, 0])),
     "detach": lambda e, ins, shape, row: ins[0],
     "view": _reshape,
     "_unsafe_view": _reshape,

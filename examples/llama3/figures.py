@@ -38,6 +38,8 @@ class Study:
     prompt: int
     tokens: int
     batch: int
+    capture: bool = False
+    """Whether the model is taken from transformers by torch, not written out here."""
 
     @cached_property
     def machine(self) -> Target:
@@ -47,7 +49,15 @@ class Study:
     @property
     def options(self) -> Options:
         """Everything on."""
-        return Options(target=self.target)
+        return Options(target=self.target, narrow=self.capture)
+
+    def model(self, length: int, past: int = 0, **what: int) -> Any:
+        """The model without weights."""
+        if not self.capture:
+            return decoder(self.geometry, length, past, **what)
+        from examples.llama3.capture import captured
+
+        return captured(self.geometry, length, past, **what)
 
     def part(self, name: str) -> dict[str, Any]:
         """One part of the figures, with the seconds that it took."""
@@ -80,7 +90,7 @@ class Study:
     def generate(self) -> dict[str, Any]:
         """One token behind a prompt, batch 1, as often as there are tokens."""
         g, past = self.geometry, self.prompt - 1
-        stages = self._stages(decoder(g, 1, past), eager(g, 1, past))
+        stages = self._stages(self.model(1, past), eager(g, 1, past))
         unread = 0 if g.tied else HALF * g.words * g.hidden  # Of the embedding, single rows.
         read = g.weights_bytes - unread + g.cache_bytes(1, self.prompt)
         limit = self._limit_us(g.multiply_adds(1, 1, past, 1), read)
@@ -89,7 +99,7 @@ class Study:
     def prefill(self) -> dict[str, Any]:
         """The prompt at once, batch 1."""
         g = self.geometry
-        stages = self._stages(decoder(g, self.prompt), eager(g, self.prompt))
+        stages = self._stages(self.model(self.prompt), eager(g, self.prompt))
         work = g.multiply_adds(1, self.prompt, 0, 1)
         read = g.weights_bytes + g.cache_bytes(1, self.prompt)
         use = work / (CUBE**3 * self.machine.cores) / stages.stages[-1].cycles
@@ -99,7 +109,7 @@ class Study:
     def memory(self) -> dict[str, Any]:
         """What several prompts at once hold; and how much faster the pipeline makes them."""
         g, batch, layers = self.geometry, self.batch, self.geometry.layers
-        model = decoder(g, self.prompt, layers=MEMORY_LAYERS, batch=batch)
+        model = self.model(self.prompt, layers=MEMORY_LAYERS, batch=batch)
         both = [replace(self.options, pipeline=on) for on in (False, True)]
         compiled = programs(begin(Source(model), self.options), both)
         serial, stats = (_timed(Simulator(program)) for program in compiled)
@@ -130,7 +140,7 @@ class Study:
         return found
 
     def _layers(self, layers: int) -> Any:
-        return decoder(self.geometry, 1, self.prompt - 1, layers=layers)
+        return self.model(1, self.prompt - 1, layers=layers)
 
     def _one_token(self, layers: int) -> Stats:
         return _timed(Simulator(begin(Source(self._layers(layers)), self.options).program()))

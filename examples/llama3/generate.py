@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ge import GraphEngine, OptimizeConfig
-from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.dialects.diagnostics import InputError
+from ge.runtime.source import need_torch
 
 
 def generate(folder: Path, words: Sequence[int], tokens: int, config: OptimizeConfig) -> str:
@@ -16,9 +16,7 @@ def generate(folder: Path, words: Sequence[int], tokens: int, config: OptimizeCo
 
     A folder is what `save_pretrained` writes; its safetensors are mapped, not read.
     """
-    for name in ("torch", "transformers"):
-        if find_spec(name) is None:
-            raise UnsupportedError(f"'{name}' must be installed for --model", str(folder))
+    need_torch(str(folder))
     if not (folder / "config.json").is_file():
         raise InputError("must be a folder with config.json and safetensors", str(folder))
     import torch

@@ -148,8 +148,9 @@ class _Decoder:
         return self.net("Transpose", self.net("Reshape", x, shape), perm=[0, 2, 1, 3])
 
     def _linear(self, x: str, name: str, inputs: int, outputs: int) -> str:
-        self.inputs[name] = (inputs, outputs)
-        return str(self.net("MatMul", x, name))
+        # Checkpoints hold a row for each output.
+        self.inputs[name] = (outputs, inputs)
+        return str(self.net("MatMul", x, self.net("Transpose", name, perm=[1, 0])))
 
     def _norm(self, x: str, name: str) -> str:
         self.inputs[name] = (self.g.hidden,)

@@ -51,6 +51,17 @@ def test_what_dies_gives_up_its_place(body: Callable[[Net], str], tensors: int |
         assert program.arena.bytes == program.arena.lower_bound == tensors * BYTES
 
 
+@pytest.mark.parametrize("target", ["tiny", "ascend910b1"])
+@pytest.mark.parametrize("shape", [(1,), (1, 3), (2, 1), (40, 1), (1, 70)])
+def test_what_all_cores_load_is_not_written_by_one(shape: tuple[int, ...], target: str) -> None:
+    net = Net(1)
+    y = net("Mul", net("Neg", "x"), net.normal(1))
+    for operator in ("Sigmoid", "Tanh", "Relu", "Tanh"):
+        y = net(operator, y)
+    model = net.model({"x": shape}, [net("Add", y, net.normal(*shape))], 17)
+    check(model, Options(target=target, fuse=False))
+
+
 def test_nothing_is_in_place_where_everything_has_a_place_of_its_own() -> None:
     net = Net(1)
     model = net.model({"x": (ROWS, COLUMNS)}, [_chain(net)], 17)

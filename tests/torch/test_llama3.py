@@ -10,10 +10,19 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from examples.llama3.__main__ import main
+from examples.llama3.capture import captured
 from examples.llama3.eager import lists
 from examples.llama3.generate import continued
+from examples.llama3.model import Geometry, decoder
 from examples.llama3.record import recorded
 from ge import OptimizeConfig
+from ge.lowering.pipelines import Options
+from ge.runtime.driver import begin
+from ge.runtime.simulator import Simulator
+from ge.runtime.source import Source
+from ge.timing.cost import Tally
+
+SMALL = Geometry("small", 64, 2, 4, 2, 128, words=256)
 
 PROMPT = torch.tensor([[5, 7, 9]])
 
@@ -62,6 +71,23 @@ def test_a_folder_without_a_model_is_named(
 ) -> None:
     assert main(["--model", str(tmp_path)]) == 3
     assert f"{tmp_path}: error: must be a folder with config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("length", "past"), [(24, 0), (1, 23)])
+def test_what_torch_captures_has_the_kernels_of_the_graph_written_out(
+    length: int, past: int
+) -> None:
+    models = [make(SMALL, length, past) for make in (decoder, captured)]
+    kinds = []
+    for model in models:
+        options = Options(target="tiny", narrow=True)
+        kernels = (
+            Simulator(begin(Source(model), options).program()).run(mode="timing").stats.kernels
+        )
+        work = [(k.name, k.tallies[Tally.MATRIX]) for k in kernels if k.tallies[Tally.MATRIX]]
+        norms = sum(k.name == "RMSNormalization" for k in kernels)
+        kinds.append((sorted(work), norms))
+    assert kinds[0] == kinds[1]
 
 
 def test_the_recorded_operators_are_those_that_torch_runs() -> None:

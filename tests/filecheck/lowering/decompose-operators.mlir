@@ -56,6 +56,18 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<40xf32>) -> (tensor<8xf32>, tensor
 
 // -----
 
+// A long run among many short ones stays a view, those are gathered together.
+// CHECK-LABEL: @main(%x
+func.func @main(%x: tensor<100xf32>) -> tensor<120xf32> {
+  // CHECK: %[[LONG:.*]] = graph.gather %x, {{.*}} -> tensor<100xf32>
+  // CHECK: %[[TURNED:.*]] = graph.gather %x, {{.*}} -> tensor<20xf32>
+  // CHECK: graph.concat %[[LONG]], %[[TURNED]] {axis = 0}
+  %0 = graph.pad %x {mode = reflect, pads = [0, 20]} : (tensor<100xf32>) -> tensor<120xf32>
+  func.return %0 : tensor<120xf32>
+}
+
+// -----
+
 // Weights that are computed when the model runs are turned then: from the last place to the first.
 // CHECK-LABEL: @main(%x
 func.func @main(%x: tensor<1x1x2xf32>, %w: tensor<1x1x3xf32>) -> tensor<1x1x4xf32> {

@@ -16,5 +16,10 @@ func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %f = graph.expand %e {shape = [1024, 1024]} : (tensor<f32>) -> tensor<1024x1024xf32>
   // CHECK-NEXT: %e = graph.constant
   // CHECK-NEXT: %f = graph.expand %e
+
+  // Truth values are folded up to 16 times that: what a mask hides may be left out.
+  %g = graph.constant <"0x01"> : tensor<i1>
+  %h = graph.expand %g {shape = [1024, 2048]} : (tensor<i1>) -> tensor<1024x2048xi1>
+  // CHECK: %h = graph.constant
   func.return %c, %d : tensor<2xf32>, tensor<2xf32>
 }
