@@ -9,8 +9,6 @@ is free again behind it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
-from math import prod
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -35,6 +33,9 @@ LEAVE = (
     (Unit.MTE3, Unit.V),
 )
 """Units that read a memory of the chip, each with one that fills it."""
+
+BOTH_WAYS = tuple(pair for leave in LEAVE for pair in (leave, leave[::-1]))
+"""The same with the other direction of each: those of the flags, and of the answers."""
 
 MEETING = (("sync.arrive",), ("sync.wait",))
 
@@ -105,9 +106,8 @@ class Between:
     def span(self, value: SSAValue) -> Span:
         """The bytes of a tensor."""
         assert isinstance(value.owner, TensorOp)
-        symbol, type_ = self.symbols[value.owner], value.owner.result.type
-        size = prod(type_.shape) * type_.dtype.bytes
-        return Span(symbol.name, symbol.addend, symbol.addend + size)
+        symbol = self.symbols[value.owner]
+        return Span(symbol.name, symbol.addend, symbol.addend + value.owner.bytes)
 
     def spans(self, call: InvokeOp) -> tuple[list[Span], list[Span]]:
         """What a call reads, and what it writes: whole tensors."""
@@ -123,8 +123,7 @@ def _free(before: Flags | None, after: Flags | None) -> Flags | None:
     """A flag of each pair, and of its other direction, that neither kernel uses."""
     if before is None or after is None:
         return None
-    pairs = chain.from_iterable((pair, pair[::-1]) for pair in LEAVE)
-    found = {pair: max(before.get(pair, 0), after.get(pair, 0)) for pair in pairs}
+    found = {pair: max(before.get(pair, 0), after.get(pair, 0)) for pair in BOTH_WAYS}
     return found if max(found.values()) < FLAGS else None
 
 

@@ -28,6 +28,7 @@ from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import HbmType
 from ge.lowering.allocate_registers import KEPT
 from ge.lowering.between_calls import MEETING, Between, Flags
+from ge.lowering.programs import Calls
 
 SCRATCH = Reg(REGISTERS - KEPT)
 """A register for what is computed between two calls; those behind it count trips."""
@@ -40,13 +41,13 @@ def main_function(
 ) -> FunctionOp:
     """The function that runs the program's calls."""
     main = _Main(program, symbols, used)
-    main.write(program.body.block)
+    main.go_through(program.body.block)
     main.add("halt")
     region = Region(main.block)
     return FunctionOp.create(properties={"sym_name": StringAttr("main")}, regions=[region])
 
 
-class _Main:
+class _Main(Calls):
     def __init__(
         self, program: ProgramOp, symbols: Mapping[TensorOp, Sym], used: Mapping[str, Flags]
     ) -> None:
@@ -72,16 +73,6 @@ class _Main:
         """What labels begin with that belong together."""
         self.labels += 1
         return f".L{self.labels - 1}"
-
-    def write(self, block: Block) -> None:
-        """The calls of a block, and what is around calls in it."""
-        for op in block.ops:
-            if isinstance(op, InvokeOp):
-                self.call(op)
-            elif isinstance(op, ChooseOp):
-                self.choice(op)
-            elif isinstance(op, RepeatOp):
-                self.loop(op)
 
     def call(self, call: InvokeOp) -> None:
         self.block.add_ops(self.between.before(call) if self.native else [INST_OPS["launch"].of()])
@@ -130,13 +121,13 @@ class _Main:
         self.meet()
         self.leave(other, op, op.condition)
         waiting = list(self.between.read)
-        self.write(op.then.block)
+        self.go_through(op.then.block)
         self.meet()
         if op.otherwise.block.first_op is not None:
             self.add("jump", Name(end))
         self.label(other)
         self.between.restart(waiting)
-        self.write(op.otherwise.block)
+        self.go_through(op.otherwise.block)
         self.meet()
         if op.otherwise.block.first_op is not None:
             self.label(end)
@@ -161,7 +152,7 @@ class _Main:
             self.leave(end, op, op.condition)
         waiting = list(self.between.read)
         self.depth += 1
-        self.write(op.body.block)
+        self.go_through(op.body.block)
         self.depth -= 1
         self.add("add", counter, counter, 1)
         self.meet()

@@ -16,7 +16,7 @@ from math import ceil, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu import target as targets
@@ -25,7 +25,7 @@ from ge.dialects.npu.isa.move import MISS_ALL
 from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
 from ge.dialects.npu.target import Target
 from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
-from ge.lowering.programs import programs_of
+from ge.lowering.programs import Calls, programs_of
 from ge.lowering.reuse import refetched
 from ge.lowering.scopes import Scope, root, scopes
 
@@ -53,7 +53,7 @@ class HintCachePass(ModulePass):
         room = _room(targets.load(program.target.data))
         cached = [t for t in program.body.block.ops if isinstance(t, TensorOp)]
         cached = [t for t in cached if not t.label or t.label.data not in self.stream]
-        stays = self.stay and sum(_bytes(t.result) for t in cached) <= room
+        stays = self.stay and sum(t.bytes for t in cached) <= room
         _hint(program, room, stays)
 
 
@@ -88,11 +88,11 @@ def _cold_operands(program: ProgramOp, room: int, stays: bool) -> dict[str, set[
     """By kernel: the operands that some call has to fetch from, or leave in, device memory."""
     arena = program.arena.data[0] if program.arena else 0
     cache = _Cache(room, stays, arena > room)
-    cache.pass_through(program.body.block)
+    cache.go_through(program.body.block)
     return cache.cold
 
 
-class _Cache:
+class _Cache(Calls):
     """What calls find in the cache, in the order in which they run."""
 
     def __init__(self, room: int, stays: bool, full: bool) -> None:
@@ -104,15 +104,6 @@ class _Cache:
         self.touched: dict[TensorOp, int] = {}
         self.passed = 0
 
-    def pass_through(self, block: Block) -> None:
-        for op in block.ops:
-            if isinstance(op, InvokeOp):
-                self.call(op)
-            elif isinstance(op, ChooseOp):
-                self.choice(op)
-            elif isinstance(op, RepeatOp):
-                self.pass_through(op.body.block)
-
     def call(self, call: InvokeOp) -> None:
         cold = self.cold[call.callee.root_reference.data]
         for index, value in enumerate(call.args):
@@ -122,27 +113,23 @@ class _Cache:
             leaves = not self.stays and (tensor.role.data == "output" or self.full)
             if leaves if index >= call.written else away:
                 cold.add(index)
-        self.passed += sum(_bytes(v) for v in dict.fromkeys(call.args))
-        for value in call.args:
-            assert isinstance(value.owner, TensorOp)
-            self.touched[value.owner] = self.passed
+        tensors = [v.owner for v in dict.fromkeys(call.args) if isinstance(v.owner, TensorOp)]
+        self.passed += sum(tensor.bytes for tensor in tensors)
+        self.touched.update(dict.fromkeys(tensors, self.passed))
 
     def choice(self, op: ChooseOp) -> None:
         """Behind two branches only that is known which both of them leave."""
         before, passed = dict(self.touched), self.passed
-        self.pass_through(op.then.block)
+        self.go_through(op.then.block)
         then, longer = self.touched, self.passed
         self.touched, self.passed = before, passed
-        self.pass_through(op.otherwise.block)
+        self.go_through(op.otherwise.block)
         both = then.keys() & self.touched.keys()
         self.touched = {t: min(then[t], self.touched[t]) for t in both}
         self.passed = max(longer, self.passed)
 
-
-def _bytes(value: SSAValue) -> int:
-    type_ = value.type
-    assert isinstance(type_, HbmType)
-    return prod(type_.shape) * type_.dtype.bytes
+    def loop(self, op: RepeatOp) -> None:
+        self.go_through(op.body.block)
 
 
 def _set(

@@ -73,17 +73,22 @@ def _alike(loads: list[tuple[MoveOp, Scope]], stores: list[tuple[MoveOp, Scope]]
 
 
 def reused(
-    program: ProgramOp, lives: Mapping[TensorOp, Life]
+    program: ProgramOp, moments: Mapping[InvokeOp, int], lives: Mapping[TensorOp, Life]
 ) -> Iterator[tuple[TensorOp, TensorOp]]:
-    """Intermediates whose bytes the result of the last call that reads them takes over."""
+    """Intermediates whose bytes the result of the last call that reads them takes over.
+
+    Calls inside branches and loops have places of their own for what they make.
+    """
     kernels = {
         op.sym_name.data: op
         for op in program.body.block.ops
         if isinstance(op, KernelOp) and op.dims is not None
     }
     found: dict[str, Places] = {}
-    calls = (op for op in program.body.block.ops if isinstance(op, InvokeOp))
-    for moment, call in enumerate(calls):
+    for call in program.body.block.ops:
+        if not isinstance(call, InvokeOp):
+            continue
+        moment = moments[call]
         name = call.callee.root_reference.data
         if name in kernels and name not in found:
             found[name] = places_of(kernels[name])

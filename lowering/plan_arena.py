@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.attributes import IntsAttr
@@ -20,7 +19,7 @@ from ge.dialects.npu.program import ALIGNMENT
 from ge.lowering.in_place import reused
 from ge.lowering.lives import Life, height, lower_bound
 from ge.lowering.pack import FIRST_DETOURS, pack
-from ge.lowering.programs import programs_of
+from ge.lowering.programs import Calls, programs_of
 
 
 class _Placed:
@@ -118,10 +117,8 @@ Span = tuple[int, int]
 """Moments, the last one included."""
 
 
-def lives_of(program: ProgramOp) -> dict[TensorOp, Life]:
-    """When each intermediate is alive, counted in calls."""
-    moments = _Moments()
-    moments.pass_through(program.body.block)
+def lives_of(moments: Moments) -> dict[TensorOp, Life]:
+    """When each intermediate is alive."""
     spans = moments.spans
     for loop in moments.loops:
         spans = {t: _kept(span, loop) for t, span in spans.items()}
@@ -136,30 +133,33 @@ def _kept(span: Span, loop: Span) -> Span:
     return span
 
 
-class _Moments:
+class Moments(Calls):
     """The first and the last moment that touch each intermediate; one branch after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: ProgramOp) -> None:
         self.spans: dict[TensorOp, Span] = {}
+        self.of_calls: dict[InvokeOp, int] = {}
         self.loops: list[Span] = []
         """Those of loops, inner ones first."""
         self.moment = 0
+        self.go_through(program.body.block)
 
-    def pass_through(self, block: Block) -> None:
-        for op in block.ops:
-            if isinstance(op, InvokeOp):
-                self.touch(op.args)
-            elif isinstance(op, ChooseOp):
-                self.touch([op.condition])
-                self.pass_through(op.then.block)
-                self.pass_through(op.otherwise.block)
-                # A core may still read it when another has begun what behind it is chosen.
-                self.touch([op.condition])
-            elif isinstance(op, RepeatOp):
-                start = self.moment
-                self.touch([op.condition] if op.condition else [])
-                self.pass_through(op.body.block)
-                self.loops.append((start, self.moment - 1))
+    def call(self, call: InvokeOp) -> None:
+        self.of_calls[call] = self.moment
+        self.touch(call.args)
+
+    def choice(self, op: ChooseOp) -> None:
+        self.touch([op.condition])
+        self.go_through(op.then.block)
+        self.go_through(op.otherwise.block)
+        # A core may still read it when another has begun what behind it is chosen.
+        self.touch([op.condition])
+
+    def loop(self, op: RepeatOp) -> None:
+        start = self.moment
+        self.touch([op.condition] if op.condition else [])
+        self.go_through(op.body.block)
+        self.loops.append((start, self.moment - 1))
 
     def touch(self, values: Sequence[SSAValue]) -> None:
         """One moment, at which something reads or writes tensors."""
@@ -172,8 +172,7 @@ class _Moments:
 
 
 def _bytes(tensor: TensorOp) -> int:
-    type_ = tensor.result.type
-    return -(-prod(type_.shape) * type_.dtype.bytes // ALIGNMENT) * ALIGNMENT
+    return -(-tensor.bytes // ALIGNMENT) * ALIGNMENT
 
 
 def joined(
@@ -206,9 +205,11 @@ class PlanArenaPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_of(op):
-            tensors = lives_of(program)
+            moments = Moments(program)
+            tensors = lives_of(moments)
             total = sum(x.bytes for x in tensors.values())
-            lives, numbers = joined(tensors, reused(program, tensors) if self.reuse else ())
+            pairs = reused(program, moments.of_calls, tensors) if self.reuse else ()
+            lives, numbers = joined(tensors, pairs)
             if not lives:
                 places = []
             elif self.reuse:

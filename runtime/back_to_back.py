@@ -16,7 +16,7 @@ from ge.dialects.npu.isa import INSTRS, sync
 from ge.dialects.npu.isa.sync import FLAGS
 from ge.dialects.npu.operands import Sym
 from ge.dialects.npu.program import ALIGNMENT, ARENA, Program
-from ge.lowering.between_calls import LEAVE, MEETING, leaving
+from ge.lowering.between_calls import BOTH_WAYS, MEETING, leaving
 from ge.runtime.simulator import Simulator
 
 MAIN = "main"
@@ -105,8 +105,7 @@ def _between(program: Program, number: int) -> list[Inst]:
     if number == 0 or any(inst.instr is sync.launch for inst in body):
         return []
     meets = number % 2 or any(inst.instr is sync.sync__wait for inst in body)
-    pairs = [p for pair in LEAVE for p in (pair, pair[::-1])]
-    steps = leaving(dict.fromkeys(pairs, LAST)) if meets and _leaves(program) else MEETING
+    steps = leaving(dict.fromkeys(BOTH_WAYS, LAST)) if meets and _leaves(program) else MEETING
     return [INSTRS[name](*args) for name, *args in steps]
 
 
@@ -116,7 +115,7 @@ def _leaves(program: Program) -> bool:
     What the AI CPU computes is no work of a unit.
     """
     used = {inst.args for inst in program.code if inst.instr in (sync.set_flag, sync.wait_flag)}
-    taken = any((*p, LAST) in used for pair in LEAVE for p in (pair, pair[::-1]))
+    taken = any((*pair, LAST) in used for pair in BOTH_WAYS)
     return not taken and not program.routines
 
 

@@ -6,6 +6,7 @@ There is one operation for each row of the instruction table, made from the row.
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
@@ -81,6 +82,11 @@ class TensorOp(IRDLOperation):
     result = result_def(HbmType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$role attr-dict `:` type($result)"
+
+    @property
+    def bytes(self) -> int:
+        """The size of its elements together."""
+        return prod(self.result.type.shape) * self.result.type.dtype.bytes
 
 
 @irdl_op_definition

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import onnx
 import pytest
 
 from examples.models import Net
@@ -60,6 +62,27 @@ def test_what_all_cores_load_is_not_written_by_one(shape: tuple[int, ...], targe
         y = net(operator, y)
     model = net.model({"x": shape}, [net("Add", y, net.normal(*shape))], 17)
     check(model, Options(target=target, fuse=False))
+
+
+def test_places_are_taken_over_behind_a_branch_too() -> None:
+    net = Net(1)
+    condition = net("Greater", net("ReduceSum", "x", keepdims=0), np.float32(0))
+    names = "then_branch", "else_branch"
+    branches = {name: _branch(net, name) for name in names}
+    y = net("If", condition, **branches)
+    for operator in ("Relu", "Tanh", "Sigmoid"):
+        y = net(operator, y)
+    y = net("MatMul", y, net.normal(COLUMNS, COLUMNS))
+    program = check(net.model({"x": (ROWS, COLUMNS)}, [y], 17), TINY)
+    assert program.arena.bytes < 2 * BYTES
+
+
+def _branch(net: Net, name: str) -> onnx.GraphProto:
+    """A product of the input; its weights stay with the model."""
+    inner = Net(2)
+    inner.weights, inner.prefix = net.weights, name
+    out = inner("MatMul", "x", net.normal(COLUMNS, COLUMNS, scale=0.1))
+    return onnx.helper.make_graph(inner.nodes, name, [], [onnx.ValueInfoProto(name=out)])
 
 
 def test_nothing_is_in_place_where_everything_has_a_place_of_its_own() -> None:
