@@ -13,8 +13,6 @@ from ge.dialects.diagnostics import InputError
 
 Array = NDArray[Any]
 
-LEAST, MOST = -(2**31), 2**31 - 1
-
 # numpy has no name for these: they travel as integers of their width.
 RENAMED = {
     torch.bfloat16: (torch.int16, np.dtype(ml_dtypes.bfloat16)),
@@ -43,8 +41,9 @@ def to_argument(name: str, tensor: torch.Tensor) -> Array:
     """
     array = to_array(tensor)
     if array.dtype == np.int64 and array.size:
+        held = np.iinfo(np.int32)
         for found in (int(array.min()), int(array.max())):
-            if not LEAST <= found <= MOST:
+            if not held.min <= found <= held.max:
                 raise InputError(
                     f"input '{name}' must hold integers of 32 bits, which is what models of torch "
                     f"are computed with, got {found}"

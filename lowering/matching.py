@@ -50,16 +50,16 @@ def factors(op: MulOp | DivOp) -> tuple[float, list[SSAValue], list[SSAValue]]:
     Values inside have no other reader; only divisors that are known count as factors.
     """
     number, rest, inside = 1.0, [], []
-    todo = [(op.lhs, 1), (op.rhs, -1 if isinstance(op, DivOp) else 1)]
-    while todo:
-        value, sign = todo.pop()
+    waiting = [(op.lhs, 1), (op.rhs, -1 if isinstance(op, DivOp) else 1)]
+    while waiting:
+        value, sign = waiting.pop()
         known = number_of(value)
         inner = value.owner
         if known is not None and (sign > 0 or known != 0):
             number *= known**sign
         elif sign > 0 and isinstance(inner, (MulOp, DivOp)) and value.has_one_use():
             inside.append(value)
-            todo += [(inner.lhs, 1), (inner.rhs, -1 if isinstance(inner, DivOp) else 1)]
+            waiting += [(inner.lhs, 1), (inner.rhs, -1 if isinstance(inner, DivOp) else 1)]
         elif sign > 0:
             rest.append(value)
         else:
@@ -82,12 +82,12 @@ def polynomial(value: SSAValue, x: SSAValue, depth: int = MAX_DEPTH) -> Polynomi
 def between(value: SSAValue, x: SSAValue) -> list[SSAValue]:
     """The values that a polynomial in x is computed by, itself included and x not."""
     found: dict[SSAValue, None] = {}
-    todo = [value]
-    while todo:
-        v = todo.pop()
+    waiting = [value]
+    while waiting:
+        v = waiting.pop()
         if v is not x and v not in found and type(v.owner) in _TERMS:
             found[v] = None
-            todo += v.owner.operands  # type: ignore[union-attr]
+            waiting += v.owner.operands  # type: ignore[union-attr]
     return list(found)
 
 

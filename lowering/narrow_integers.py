@@ -20,7 +20,7 @@ from ge.dialects.graph.kinds import ElementType
 from ge.dialects.graph.module import functions_of, replace_body
 from ge.dialects.graph.ops import unary
 
-LEAST, MOST = -(2**31), 2**31 - 1
+HELD = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class _Narrowed:
             return value
         if isinstance(value.owner, ConstantOp):
             array = value.owner.array
-            if array.size and not (array.min() >= LEAST and array.max() <= MOST):
+            if array.size and not (array.min() >= HELD.min and array.max() <= HELD.max):
                 return value
             return self.add(ConstantOp.of(array.astype(np.int32)))
         return self.add(unary.CastOp.make(value, to=dtypes.I32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf, prod
 from typing import Any, TypeAlias
 
@@ -25,8 +26,8 @@ from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.rewriting import Here, Rule, rewrite
 
 Axes = tuple[int, ...]
-Way: TypeAlias = "tuple[int, Callable[[Here, Any, Axes], SSAValue]]"
-"""The rows that a kernel of the operator holds at once, and how it is written in pieces."""
+Write: TypeAlias = "Callable[[Here, Any, Axes], SSAValue]"
+"""How an operator is written so that its rows can be reduced in pieces."""
 
 FUSED = 2
 """Rows that are left for what a kernel takes in from its neighbours."""
@@ -42,21 +43,25 @@ class SplitRowsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = targets.load(self.target)
         room = machine.bytes_of[Space.UB] // dtypes.F32.bytes
-        rewrite(op, {kind: [_rule(way, room)] for kind, way in WAYS.items()})
+        written = {kind: [_rule(_longest(rows, room), way)] for kind, (rows, way) in WAYS.items()}
+        longest = _longest(SUMMED, room)
+        sums = _rule(longest, partial(_pieces, longest=longest))
+        rewrite(op, {**written, **{kind: [sums] for kind in SUMS}})
 
 
-def _rule(way: Way, room: int) -> Rule:
-    """The way in pieces, for rows that leave no room for all that is computed of them."""
-    rows, write = way
-    longest = room // (rows + FUSED)
+def _longest(rows: int, room: int) -> int:
+    """Elements of a row of which a kernel may hold `rows` at once."""
+    return room // (rows + FUSED)
+
+
+def _rule(longest: int, write: Write) -> Rule:
+    """The other way to write it, for rows that leave no room for all that is computed of them."""
 
     def rule(here: Here, op: GraphOp) -> SSAValue | None:
         shape = shape_of(op.operands[0])
         axes = _axes(op, len(shape))
         if prod(shape[a] for a in axes) <= longest or not prod(shape):
             return None
-        if isinstance(op, SUMS):
-            return _pieces(here, op, axes, longest)
         return write(here, op, axes)
 
     return rule
@@ -71,6 +76,8 @@ def _axes(op: GraphOp, rank: int) -> Axes:
 # What may be reduced piece by piece
 
 SUMS = (reduce.ReduceSumOp, reduce.ReduceMaxOp, reduce.ReduceMinOp, reduce.ReduceProdOp)
+SUMMED = 2
+"""Rows that a kernel of one of them holds at once."""
 
 
 def _pieces(here: Here, op: reduce.ReduceOp, axes: Axes, longest: int) -> SSAValue:
@@ -226,8 +233,7 @@ def _place(best: type[reduce.ReduceOp]) -> Callable[[Here, Any, Axes], SSAValue]
     return write
 
 
-WAYS: dict[type[GraphOp], Way] = {
-    **dict.fromkeys(SUMS, (2, _largest)),
+WAYS: dict[type[GraphOp], tuple[int, Write]] = {
     reduce.ReduceMeanOp: (2, _mean),
     reduce.ReduceL1Op: (3, _total(_size)),
     reduce.ReduceL2Op: (3, _total(_square, unary.SqrtOp)),
@@ -243,4 +249,4 @@ WAYS: dict[type[GraphOp], Way] = {
     GlobalAveragePoolOp: (2, _mean),
     GlobalMaxPoolOp: (2, _largest),
 }
-"""Every operator that spans rows."""
+"""The other operators that span rows: how many a kernel holds at once, and the way."""

@@ -19,8 +19,7 @@ from ge.timing.formulas import instruction
 from ge.timing.listener import pack_flag
 from ge.timing.steps import SCALAR, Code, Entry, Registers, Step
 
-_CONSTANTS = frozenset((scalar.li, scalar.la))
-_PLAIN = _CONSTANTS.union(scalar.ARITHMETIC)
+_PLAIN = frozenset((*scalar.CONSTANTS, *scalar.ARITHMETIC))
 
 
 class QuickCode:
@@ -66,7 +65,7 @@ class QuickCode:
 
     def _plain(self, inst: Inst) -> Entry:
         row = inst.instr
-        if row in _CONSTANTS:
+        if row in scalar.CONSTANTS:
             return _scalar(row.mnemonic, inst.args[0], self._code.operand(inst, 1))
         return _scalar(row.mnemonic, *inst.args)
 

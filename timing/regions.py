@@ -19,6 +19,8 @@ from ge.dialects.npu.operands import REGISTERS, DimsKind, NumKind, Reg, RegKind,
 CORE = REGISTERS
 """Stands for the core's number, as if a register held it."""
 EXACT = 0
+LARGEST = 1 << 62
+"""Beyond this, sums may wrap: then a register modulo a number does not say enough."""
 
 Demand = dict[int, int]
 """Registers that are needed, each modulo a number; modulo 0 means exactly."""

@@ -9,13 +9,11 @@ from ge.timing.effects import NEVER, Effect, Snapshot
 from ge.timing.engine import Clock
 from ge.timing.layout import Layout
 from ge.timing.quick import QuickCode
-from ge.timing.regions import CORE, Irregular, Region
+from ge.timing.regions import CORE, LARGEST, Irregular, Region
 from ge.timing.snapshots import Snapshots, resume
 from ge.timing.steps import Code
 from ge.timing.walk import Core
 
-LARGEST = 1 << 62
-"""Beyond this, sums may wrap: then a register modulo a number does not say enough."""
 WHOLE, TRIP = 0, 1
 """What an effect is of: a whole course, or one trip."""
 SHORT = 4

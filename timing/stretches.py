@@ -15,13 +15,11 @@ from ge.timing.courses import Planner
 from ge.timing.effects import Snapshot
 from ge.timing.engine import Visit
 from ge.timing.layout import Layout
-from ge.timing.regions import CORE, Irregular
+from ge.timing.regions import CORE, LARGEST, Irregular
 from ge.timing.steps import Code
 
-LARGEST = 1 << 62
-"""Beyond this, sums may wrap: then a register modulo a number does not say enough."""
-CONSTANTS = (scalar.li, scalar.la)
-MEETINGS = (sync.sync__wait, sync.launch)
+LAST = (sync.sync__wait, sync.launch)
+"""What a stretch ends with."""
 
 
 class Call(NamedTuple):
@@ -123,11 +121,11 @@ class Stretches:
         signature: list[Any] = []
         calls: list[Call] = []
         results: dict[int, Sequence[int]] = {}
-        while place < len(insts) and insts[place].instr not in MEETINGS:
+        while place < len(insts) and insts[place].instr not in LAST:
             inst = insts[place]
             if code.kernel_of[place] >= 0:
                 raise Irregular
-            if inst.instr in CONSTANTS:
+            if inst.instr in scalar.CONSTANTS:
                 register = inst.args[0].number
                 constants[register] = int(code.operand(inst, 1))
                 results.pop(register, None)

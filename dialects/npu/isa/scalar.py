@@ -23,6 +23,10 @@ def la(m: State, dst: Dst, symbol: Symbol) -> None:
     m.set(dst, symbol)
 
 
+CONSTANTS = (li, la)
+"""What puts into a register a number that does not depend on the program's run."""
+
+
 def _arithmetic(opcode: int, name: str, compute: Callable[[int, int], int], meaning: str) -> Instr:
     def execute(m: State, dst: Dst, a: Src, b: Src) -> None:
         m.set(dst, compute(a, b))
