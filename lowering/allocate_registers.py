@@ -12,13 +12,18 @@ from ge.dialects.npu.operands import REGISTERS, Addr, Reg
 from ge.lowering.scalars import Line, Virtual
 
 
-def allocate(lines: list[Line], arguments: dict[Virtual, Reg], where: str) -> list[Line]:
+def allocate(
+    lines: list[Line], arguments: dict[Virtual, Reg], where: str, *, stay: bool = False
+) -> list[Line]:
     """The lines over real registers; `arguments` hold their values from the start.
 
-    A value that a loop uses but does not make stays alive until the loop ends.
+    A value that a loop uses but does not make stays alive until the loop ends; arguments that
+    `stay` are there behind the lines, too.
     """
     lines = without_dead(lines)
     last = _last_uses(lines, arguments)
+    if stay:
+        last |= dict.fromkeys(arguments, len(lines))
     free = [n for n in range(REGISTERS) if Reg(n) not in arguments.values()]
     heapify(free)
     held: dict[Virtual, Reg] = dict(arguments)

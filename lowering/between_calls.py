@@ -75,22 +75,22 @@ class Between:
         self.read: list[Span] = []
         self.written: list[Span] = []
 
-    def before(self, call: InvokeOp) -> list[Operation]:
-        """The operations in front of a call."""
+    def before(self, call: InvokeOp) -> tuple[list[Operation], list[Operation]]:
+        """The operations in front of a call; between the two is what need not wait for others."""
         name = call.callee.root_reference.data
         read, written = self.spans(call)
         ids = _free(self.used.get(self.last), self.used.get(name))
         alone = not (_meet(read, self.written) or _meet(written, [*self.read, *self.written]))
         row = bool(self.calls and ids and alone and self.calls < ROW)
-        flags = leaving(ids) if row and ids else MEETING if self.calls else ()
-        found: list[Operation] = [INST_OPS[name].of(*args) for name, *args in flags]
+        flags: Sequence[tuple[Any, ...]] = leaving(ids) if row and ids else ()
+        first, then = (flags, ()) if row or not self.calls else (MEETING[:1], MEETING[1:])
         if not row:
             self.calls, self.read, self.written = 0, [], []
         self.calls += 1
         self.last = name
         self.read += read
         self.written += written
-        return found
+        return _operations(first), _operations(then)
 
     def spans(self, call: InvokeOp) -> tuple[list[Span], list[Span]]:
         """What a call reads, and what it writes: whole tensors."""
@@ -102,6 +102,10 @@ class Between:
             found.append(Span(symbol.name, symbol.addend, symbol.addend + size))
         outs = len(found) - call.outs.value.data
         return found[:outs], found[outs:]
+
+
+def _operations(steps: Sequence[tuple[Any, ...]]) -> list[Operation]:
+    return [INST_OPS[name].of(*args) for name, *args in steps]
 
 
 def _meet(some: Sequence[Span], others: Sequence[Span]) -> bool:

@@ -25,9 +25,13 @@ from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS
 from ge.dialects.npu.tree import KernelOp
 from ge.dialects.weights import WeightsAttr
 from ge.lowering.between_calls import Between, Flags, flags_of
-from ge.lowering.emit_kernel import emit
+from ge.lowering.emit_kernel import emit, emit_ahead
+from ge.lowering.load_ahead import Ahead, loads_ahead
 from ge.lowering.programs import programs_of
 from ge.lowering.scalars import Line
+
+AHEAD = "_ahead"
+"""Ends the name of the function that loads a kernel's first tiles."""
 
 
 @dataclass(frozen=True)
@@ -40,30 +44,42 @@ class EmitInstructionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_of(op):
-            used: dict[str, Flags] = {}
-            for kernel in program.body.block.ops:
-                if isinstance(kernel, KernelOp) and kernel.dims is not None:
-                    if self.overlap:
-                        used[kernel.sym_name.data] = flags_of(kernel)
-                    _emit_kernel(kernel, program.cores.value.data)
-            program.body.block.add_op(_main(program, used))
+            trees = [op for op in program.body.block.ops if isinstance(op, KernelOp) and op.dims]
+            used = {k.sym_name.data: flags_of(k) for k in trees if self.overlap}
+            native = bool(program.native.value.data)
+            ahead = loads_ahead(program, used) if self.overlap and native else {}
+            for kernel in trees:
+                _emit_kernel(program, kernel, ahead.get(kernel.sym_name.data, ()))
+            program.body.block.add_op(_main(program, used, ahead))
             for call in list(program.body.block.ops):
                 if isinstance(call, InvokeOp):
                     Rewriter.erase_op(call)
 
 
-def _emit_kernel(kernel: KernelOp, cores: int) -> None:
-    lines = emit(kernel, cores)
+def _emit_kernel(program: ProgramOp, kernel: KernelOp, ahead: Ahead) -> None:
+    cores, name = program.cores.value.data, kernel.sym_name.data
+    lines = emit(kernel, cores, ahead)
+    if ahead:
+        first = Block()
+        _write(first, emit_ahead(kernel, cores, ahead), f".L{name}{AHEAD}_")
+        program.body.block.add_op(_function(name + AHEAD, first))
     args = kernel.body.block.args
     block = Block(arg_types=[a.type for a in args])
     for old, new in zip(args, block.args, strict=True):
         new.name_hint = old.name_hint
-    prefix = f".L{kernel.sym_name.data}_"
-    for line in lines:
-        block.add_op(_operation(line, prefix))
+    _write(block, lines, f".L{name}_")
     kernel.properties.pop("dims")
     kernel.body.detach_block(0).erase()
     kernel.body.add_block(block)
+
+
+def _function(name: str, block: Block) -> FunctionOp:
+    return FunctionOp.create(properties={"sym_name": StringAttr(name)}, regions=[Region(block)])
+
+
+def _write(block: Block, lines: Sequence[Line], prefix: str) -> None:
+    for line in lines:
+        block.add_op(_operation(line, prefix))
 
 
 def _operation(line: Line, prefix: str) -> Operation:
@@ -104,7 +120,7 @@ def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
     return found
 
 
-def _main(program: ProgramOp, used: Mapping[str, Flags]) -> FunctionOp:
+def _main(program: ProgramOp, used: Mapping[str, Flags], ahead: Mapping[str, Ahead]) -> FunctionOp:
     """The calls in order; all cores meet before one that may read what others wrote."""
     symbols = symbols_of(program)
     between = Between(symbols, used)
@@ -112,13 +128,18 @@ def _main(program: ProgramOp, used: Mapping[str, Flags]) -> FunctionOp:
     block = Block()
     calls = [op for op in program.body.block.ops if isinstance(op, InvokeOp)]
     for call in calls:
-        block.add_ops(between.before(call) if native else [INST_OPS["launch"].of()])
-        for register, address in enumerate(_addresses(call, symbols)):
-            block.add_op(INST_OPS["la"].of(Reg(register), address))
+        name = call.callee.root_reference.data
+        known = between.last in used
+        first, then = between.before(call) if native else ([INST_OPS["launch"].of()], [])
+        block.add_ops(first)
+        loads = [INST_OPS["call"].of(Name(name + AHEAD))] if name in ahead else []
+        addresses = [INST_OPS["la"].of(Reg(n), a) for n, a in enumerate(_addresses(call, symbols))]
+        early = [*addresses, *loads] if loads and known else []
+        block.add_ops([*early, *then, *([] if early else [*addresses, *loads])])
         block.add_op(SourceOp.create(properties={"sources": call.sources}))
-        block.add_op(INST_OPS["call"].of(Name(call.callee.root_reference.data)))
+        block.add_op(INST_OPS["call"].of(Name(name)))
     block.add_op(INST_OPS["halt"].of())
-    return FunctionOp.create(properties={"sym_name": StringAttr("main")}, regions=[Region(block)])
+    return _function("main", block)
 
 
 def _addresses(call: InvokeOp, symbols: dict[TensorOp, Sym]) -> Sequence[Sym]:
