@@ -61,12 +61,19 @@ def _lazy(where: str) -> Callable[[], Dialect]:
 class _Lexer(MLIRLexer):
     """xDSL's expression for a string takes exponential time when the closing quote is missing.
 
-    It also prints names beyond ASCII as escaped bytes, and reads those as no string.
+    It also prints names beyond ASCII as escaped bytes, and reads those as no string. What begins
+    with a point is nothing to it but `...`; here the operands of a branch may.
     """
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
+    _label_regex = re.compile(r"\.L\w+")
+
     def lex(self) -> MLIRToken:
+        self._consume_whitespace()
+        start = self.pos
+        if self._consume_regex(self._label_regex) is not None:
+            return self._form_token(MLIRTokenKind.BARE_IDENT, start)
         token = super().lex()
         if token.kind is not MLIRTokenKind.BYTES_LIT:
             return token

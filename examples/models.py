@@ -43,11 +43,13 @@ class Net:
         self.rng = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
         self.weights: dict[str, Any] = {}
+        self.prefix = ""
+        """What all names of values begin with."""
 
     def __call__(self, op: str, *inputs: Any, outputs: int = 1, **attrs: Any) -> Any:
         """Add a node; an array becomes an initializer. Returns the output's name, or names."""
         names = [self.constant(i) if not isinstance(i, str) else i for i in inputs]
-        made = [f"{op.lower()}{len(self.nodes)}_{i}" for i in range(outputs)]
+        made = [f"{self.prefix}{op.lower()}{len(self.nodes)}_{i}" for i in range(outputs)]
         name = attrs.pop("name", f"{op}_{len(self.nodes)}")
         self.nodes.append(helper.make_node(op, names, made, name, **attrs))
         return made[0] if outputs == 1 else made

@@ -12,10 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
-from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.graph.base import Array, ConstantOp, GraphOp, dims
+from ge.dialects.graph.base import Array, ConstantOp, GraphOp
+from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.module import input_names, main_of, output_names, return_of
+from ge.frontend.onnx_export_control import export_control, fresh, info
 
 BASE_OPSET = 21
 IR_VERSION = 10
@@ -64,13 +65,13 @@ class _Export:
         returned = list(return_of(self.main).arguments)
         self._name_outputs(returned, outs)
         for op in block.ops:
-            self._operation(op)
+            self.operation(op)
         self._copy_outputs(returned, outs)
         graph = helper.make_graph(
             self.nodes,
             "main",
-            [_info(n, a) for n, a in zip(ins, block.args, strict=True)],
-            [_info(n, v) for n, v in zip(outs, returned, strict=True)],
+            [info(n, a) for n, a in zip(ins, block.args, strict=True)],
+            [info(n, v) for n, v in zip(outs, returned, strict=True)],
             self.initializers,
         )
         opsets = [helper.make_opsetid("", self.opset)]
@@ -81,7 +82,7 @@ class _Export:
     def _name_outputs(self, returned: Sequence[SSAValue], outs: Sequence[str]) -> None:
         """A value that an operator makes takes the name of the first output it is."""
         for name, value in zip(outs, returned, strict=True):
-            if isinstance(value.owner, GraphOp):
+            if isinstance(value.owner, GraphOp | ControlOp):
                 self.names.setdefault(value, name)
 
     def _copy_outputs(self, returned: Sequence[SSAValue], outs: Sequence[str]) -> None:
@@ -89,11 +90,14 @@ class _Export:
             if self.names[value] != name:
                 self.nodes.append(helper.make_node("Identity", [self.names[value]], [name]))
 
-    def _operation(self, op: Any) -> None:
+    def operation(self, op: Any) -> None:
+        """Add what stands for an operation."""
         if isinstance(op, ConstantOp):
-            self.names[op.out] = self._initializer(op.array, "c")
+            self.names[op.out] = self.initializer(op.array, "c")
         elif isinstance(op, GraphOp) and not op.BOUNDED:
             self._node(op)
+        elif isinstance(op, ControlOp):
+            export_control(self, op)
         elif not isinstance(op, ReturnOp):
             raise UnsupportedError(f"only graph operations have an ONNX form, got {op.name}")
 
@@ -105,7 +109,7 @@ class _Export:
             if name == op.variadic():
                 inputs += [self.names[v] for v in op.operands]
             elif name in kinds and name in op.properties:
-                inputs.append(self._initializer(kinds[name].as_input(attrs.pop(name)), name))
+                inputs.append(self.initializer(kinds[name].as_input(attrs.pop(name)), name))
             else:
                 attrs.pop(name or "", None)
                 value = operands.get(name or "")
@@ -113,34 +117,21 @@ class _Export:
         while inputs and not inputs[-1]:
             inputs.pop()
         given = {n: kinds[n].to_onnx(v) for n, v in attrs.items() if n in op.properties}
-        outs = [self._name(v, "v") for v in op.results]
+        outs = [self.name(v, "v") for v in op.results]
         source = op.source.split(",")[0]
-        name = _fresh(source or op.name, self.node_names)
+        name = fresh(source or op.name, self.node_names)
         self.nodes.append(helper.make_node(op.ONNX, inputs, outs, name, **given))
         while not onnx.defs.has(op.ONNX, self.opset):
             self.opset += 1
 
-    def _name(self, value: SSAValue, stem: str) -> str:
+    def name(self, value: SSAValue, stem: str) -> str:
+        """The name of a value."""
         if value not in self.names:
-            self.names[value] = _fresh(value.name_hint or stem, self.taken)
+            self.names[value] = fresh(value.name_hint or stem, self.taken)
         return self.names[value]
 
-    def _initializer(self, array: Array, stem: str) -> str:
-        name = _fresh(stem, self.taken)
+    def initializer(self, array: Array, stem: str) -> str:
+        """The name of a constant."""
+        name = fresh(stem, self.taken)
         self.initializers.append(numpy_helper.from_array(array, name))
         return name
-
-
-def _fresh(stem: str, taken: set[str]) -> str:
-    """A name that no other has; numbered on from how many there are, so that this stays linear."""
-    name, n = stem, len(taken)
-    while name in taken:
-        name, n = f"{stem}_{n}", n + 1
-    taken.add(name)
-    return name
-
-
-def _info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
-    type_: Any = value.type
-    element = dtypes.of_ir(type_.element_type).onnx
-    return helper.make_tensor_value_info(name, element, dims(type_))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ge.frontend import onnx_recurrent as onnx_recurrent
 from ge.frontend import onnx_sampling as onnx_sampling
 from ge.frontend import onnx_spectral as onnx_spectral
 from ge.frontend import onnx_windows as onnx_windows
+from ge.frontend.onnx_bodies import Bodies
 from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body
 from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
@@ -101,12 +103,12 @@ class _Import:
             raise self._unsupported()
         if self.stage.until:
             outs, names = list(self.results.values()), list(self.results)
-            return make_module(self.block, outs, self.inputs, names)
+            return make_module(self.block, outs, self.inputs, names, self.builder.functions)
         if self.pending:
             raise NeedsStage(self.pending, self.where)
         outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
         names = [v.name or f"out{i}" for i, v in enumerate(graph.outputs)]
-        return make_module(self.block, outs, self.inputs, names)
+        return make_module(self.block, outs, self.inputs, names, self.builder.functions)
 
     def _arguments(self, shapes: dict[str, Sequence[int]], values: dict[str, Any]) -> list[str]:
         arrays = known_inputs(self.model, values, self.where)
@@ -237,7 +239,7 @@ class _Import:
 
     def _results(self, node: Node, opsets: dict[str, int], depth: int) -> list[Value]:
         if (control := CONTROL.get(node.op)) is not None:
-            return control(_Bodies(self, opsets, depth + 1, node.name), node)
+            return control(Bodies(self, (opsets, depth + 1, node.name)), node)
         adapter = ADAPTERS.get(node.op)
         done = None if adapter is None else adapter(self.builder, node)
         if done is not None:
@@ -267,6 +269,20 @@ class _Import:
         if any(v in self.unknown for v in graph.outputs):
             raise Refused("its body has unsupported operators")
         return [self._value(v) for v in graph.outputs]
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Forget what was found unsupported if it ends with an error: another way may do."""
+        kept = {k: list(v) for k, v in self.refused.items()}, set(self.deciding), set(self.unknown)
+        outer, made = self.builder, len(self.builder.functions)
+        try:
+            yield
+        except (Refused, InputError):
+            self.refused, self.deciding, self.unknown = kept
+            del outer.functions[made:]
+            raise
+        finally:
+            self.builder = outer
 
     def _operator(self, cls: type[GraphOp], node: Node) -> list[Value]:
         """The operator of a node in its newest form: its inputs and attributes by name."""
@@ -333,19 +349,6 @@ class _Import:
             line += f": {reason}" if reason else ": no such operator here"
             lines.append(line + (f"; works: {nearest}" if nearest else ""))
         return UnsupportedError(message, self.where, "\n".join(lines))
-
-
-class _Bodies:
-    """The graphs inside one node."""
-
-    def __init__(self, of: _Import, opsets: dict[str, int], depth: int, source: str) -> None:
-        self.builder = of.builder
-        self._of = of
-        self._place = (opsets, depth, source)
-
-    def body(self, graph: Any, inputs: Sequence[Value]) -> list[Value]:
-        """The results of a graph on these inputs."""
-        return self._of.body(graph, inputs, *self._place)
 
 
 def _attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:

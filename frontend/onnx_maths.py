@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,13 @@ class Maths:
         like = self.g.numpy_type(values[-1])
         made = [np.asarray(v, like) if isinstance(v, int | float) else v for v in operands]
         return self.g.one(cls, *made, **attrs)
+
+    @contextmanager
+    def on(self, g: Builder) -> Iterator[None]:
+        """Write into another block."""
+        outer, self.g = self.g, g
+        yield
+        self.g = outer
 
     def shape(self, x: Value) -> Shape:
         """The shape of a value."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects import dtypes
@@ -77,10 +79,18 @@ class Node:
 class Builder:
     """Appends operations to a block, and computes what is known instead."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, functions: list[FuncOp] | None = None) -> None:
         self.block = block
+        self.functions: list[FuncOp] = [] if functions is None else functions
+        """What control flow runs."""
         self.source = ""
         self._constants: dict[int, tuple[Array, SSAValue]] = {}
+
+    def beside(self) -> Builder:
+        """A builder for a block of its own, for the same node."""
+        other = Builder(Block(), self.functions)
+        other.source = self.source
+        return other
 
     def type_of(self, value: Value) -> Tensor:
         """The type of a value."""
@@ -107,7 +117,7 @@ class Builder:
         if known is None:
             self.type_of(value)
             op = ConstantOp.of(value)
-            self._mark(op)
+            self.add(op)
             # Holding the array keeps its identity from being given to another one.
             known = self._constants[id(value)] = (value, op.out)
         return known[1]
@@ -124,13 +134,14 @@ class Builder:
                 return list(cls.evaluate_all(arrays, full))
         ssa = [None if v is None else self.ssa(v) for v in operands]
         op = cls.make(*ssa, **attrs)
-        self._mark(op)
-        return list(op.results)
+        return list(self.add(op))
 
     def one(self, cls: type[GraphOp], *operands: Value | None, **attrs: Any) -> Value:
         """The only result of an operator."""
         return self.emit(cls, *operands, **attrs)[0]
 
-    def _mark(self, op: Any) -> None:
+    def add(self, op: Any) -> Sequence[SSAValue]:
+        """An operation that is made for the current node; its results."""
         op.attributes["source"] = StringAttr(self.source)
         self.block.add_op(op)
+        return op.results  # type: ignore[no-any-return]

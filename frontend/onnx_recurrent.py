@@ -1,8 +1,12 @@
-"""RNN, GRU and LSTM: one product for all inputs, then a step for each moment, written out."""
+"""RNN, GRU and LSTM: one product for all inputs, then a step for each moment.
+
+A long sequence is a loop on the device, a short one is written out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,11 +16,11 @@ from ge.dialects.graph.ops import activation as act
 from ge.dialects.graph.ops.binary import AddOp, LessOp, MaxOp, MinOp, MulOp, SubOp, WhereOp
 from ge.dialects.graph.ops.linear import MatMulOp
 from ge.dialects.graph.ops.trigonometry import TanhOp
+from ge.frontend.onnx_bodies import FEW_TRIPS, Trips, looped
 from ge.frontend.onnx_maths import Maths
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_versions import adapts
 
-MOST_MOMENTS = 4096
 RANK = 3
 """Moments, batch and features, in one order or another."""
 Bend = Callable[[Value], Value]
@@ -122,8 +126,6 @@ def _recurrent(
         raise Refused(f"its input must have {RANK} dims, got {len(m.shape(x))}")
     x = m.transpose(x, 1, 0, 2) if batch_first else x
     moments, batch, width = m.shape(x)
-    if moments > MOST_MOMENTS:
-        raise Refused(f"must have {MOST_MOMENTS} moments at most, got {moments}")
     how = node.attrs.get("direction", "forward")
     walks = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[how]
     lengths = node.input(4)
@@ -134,8 +136,9 @@ def _recurrent(
         sums = m.reshape(m(AddOp, flat, one.input_bias), moments, batch, gates * one.hidden)
         begin = [_begin(m, node, 5 + i, number, batch, one, batch_first) for i in range(states)]
         bent = _bends(m, node, bends, len(walks))[number]
-        rows, last = _walk(one, sums, begin, bent, step, lengths)
-        outs.append(m.stack(rows, 0))
+        walk = _walk if moments <= FEW_TRIPS else _walk_on_device
+        rows, last = walk(one, sums, begin, _Moment(one, bent, step, lengths))
+        outs.append(rows)
         ends.append(last)
     y = m.stack(outs, 1)
     finals = [m.stack([end[i] for end in ends], 0) for i in range(states)]
@@ -154,29 +157,55 @@ def _begin(
     return m.place(m.transpose(value, 1, 0, 2) if batch_first else value, 0, number)
 
 
-def _walk(
-    one: Direction,
-    sums: Value,
-    states: States,
-    bends: list[Bend],
-    step: Step,
-    lengths: Value | None,
-) -> tuple[list[Value], States]:
-    """What each moment gives, in the order of time, and the states behind the last one."""
+@dataclass(frozen=True)
+class _Moment:
+    """What is done at each moment of a sequence."""
+
+    one: Direction
+    bends: list[Bend]
+    step: Step
+    lengths: Value | None
+
+    def __call__(self, number: Value | int, sums: Value, states: States) -> tuple[Value, States]:
+        """What comes out, and the new states."""
+        m = self.one.m
+        new = self.step(self.one, sums, states, self.bends)
+        if self.lengths is None:
+            return new[0], new
+        # Behind the end of a sequence its states stay, and nothing comes out.
+        ends = m.reshape(m.cast(self.lengths, dtypes.I32), *m.shape(self.lengths), 1)
+        alive = m(LessOp, number, ends)
+        out = m(WhereOp, alive, new[0], 0.0)
+        return out, [m(WhereOp, alive, a, b) for a, b in zip(new, states, strict=True)]
+
+
+def _walk(one: Direction, sums: Value, states: States, moment: _Moment) -> tuple[Value, States]:
+    """What all moments give, in the order of time, and the states behind the last one."""
     m = one.m
     moments = range(m.shape(sums)[0])
     rows: dict[int, Value] = {}
-    for moment in reversed(moments) if one.backwards else moments:
-        new = step(one, m.place(sums, 0, moment), states, bends)
-        rows[moment] = new[0]
-        if lengths is not None:
-            # Behind the end of a sequence its states stay, and nothing comes out.
-            ends = m.reshape(m.cast(lengths, dtypes.I32), *m.shape(lengths), 1)
-            alive = m(LessOp, moment, ends)
-            rows[moment] = m(WhereOp, alive, new[0], 0.0)
-            new = [m(WhereOp, alive, a, b) for a, b in zip(new, states, strict=True)]
-        states = new
-    return [rows[moment] for moment in moments], states
+    for number in reversed(moments) if one.backwards else moments:
+        rows[number], states = moment(number, m.place(sums, 0, number), states)
+    return m.stack([rows[number] for number in moments], 0), states
+
+
+def _walk_on_device(
+    one: Direction, sums: Value, states: States, moment: _Moment
+) -> tuple[Value, States]:
+    """The same by a loop."""
+    m = one.m
+    turn = -1 if one.backwards else 1
+    numbers = np.arange(m.shape(sums)[0], dtype=np.int32)
+    slices = [sums] if moment.lengths is None else [sums, numbers]
+    trips = Trips(numbers.size, slices=slices, turns=(turn,) * len(slices), row_turns=(turn,))
+
+    def trip(inner: Builder, states: States, parts: States) -> tuple[States, States]:
+        with m.on(inner):
+            row, new = moment(parts[-1], parts[0], states)
+        return new, [row]
+
+    *last, rows = looped(m.g, states, trips, trip)
+    return rows, last
 
 
 def _rnn_step(one: Direction, sums: Value, states: States, bends: list[Bend]) -> States:

@@ -44,10 +44,22 @@ def _conv(g: Builder, node: Node) -> None:
     node.drop("kernel_shape")
 
 
+def _only_window(size: tuple[int, ...], node: Node) -> None:
+    """Cut a window that is wider than what it pools: allowed where places are rounded up."""
+    kernel, n = node.attrs.get("kernel_shape", ()), len(size)
+    dilated = any(d != 1 for d in node.attrs.get("dilations", ()))
+    if node.attrs.get("ceil_mode", 0) and not dilated and len(kernel) == n:
+        pads = node.attrs.get("pads") or (0,) * 2 * n
+        wide = [d + b + e for d, b, e in zip(size, pads[:n], pads[n:], strict=True)]
+        node.attrs["kernel_shape"] = tuple(map(min, kernel, wide))
+
+
 @adapts("MaxPool", "AveragePool")
 def _pool(g: Builder, node: Node) -> list[Value] | None:
     kernel = node.attrs.get("kernel_shape", ())
-    explicit_pads(g.shape_of(node.needed(0))[2:], kernel, node)
+    size = g.shape_of(node.needed(0))[2:]
+    explicit_pads(size, kernel, node)
+    _only_window(size, node)
     if any(node.used[1:]):
         return _pool_with_places(g, node)
     node.drop("storage_order")

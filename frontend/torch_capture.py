@@ -103,7 +103,7 @@ def capture_module(module: nn.Module, leaves: Sequence[Any], spec: Any) -> Captu
     flat = _Flat(module, leaves, spec, structure)
     # A buffer of the same name would hide it: what is traced is not trained.
     flat.training = module.training
-    with quiet(), _experts_as_products(module), torch.no_grad():
+    with quiet(), experts_as_products(module), torch.no_grad():
         try:
             traced = _interpreted(flat, tensors) if isinstance(module, ScriptModule) else flat
             program = torch.export.export(traced, tensors, strict=False)
@@ -218,7 +218,7 @@ def _as_input(graph: ir.Graph, buffer: str) -> str:
 
 
 @contextmanager
-def _experts_as_products(module: nn.Module) -> Iterator[None]:
+def experts_as_products(module: nn.Module) -> Iterator[None]:
     """Mixtures of experts as plain products: what transformers prefers has no translation."""
     name = "_experts_implementation_internal"
     configs = {id(c): c for part in module.modules() if (c := getattr(part, "config", None))}

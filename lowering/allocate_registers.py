@@ -11,6 +11,9 @@ from ge.dialects.diagnostics import DoesNotFit
 from ge.dialects.npu.operands import REGISTERS, Addr, Reg
 from ge.lowering.scalars import Line, Virtual
 
+KEPT = 8
+"""The last registers: a kernel leaves them as they are."""
+
 
 def allocate(
     lines: list[Line], arguments: dict[Virtual, Reg], where: str, *, stay: bool = False
@@ -24,7 +27,7 @@ def allocate(
     last = _last_uses(lines, arguments)
     if stay:
         last |= dict.fromkeys(arguments, len(lines))
-    free = [n for n in range(REGISTERS) if Reg(n) not in arguments.values()]
+    free = [n for n in range(REGISTERS - KEPT) if Reg(n) not in arguments.values()]
     heapify(free)
     held: dict[Virtual, Reg] = dict(arguments)
     ends: list[tuple[int, int]] = [(last.get(v, -1), r.number) for v, r in arguments.items()]
@@ -37,7 +40,7 @@ def allocate(
             if v not in held:
                 if not free:
                     raise DoesNotFit(
-                        f"{where} needs more than {REGISTERS} scalar registers at once"
+                        f"{where} needs more than {REGISTERS - KEPT} scalar registers at once"
                     )
                 held[v] = Reg(heappop(free))
                 heappush(ends, (last[v], held[v].number))

@@ -13,7 +13,7 @@ from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu.isa.sync import FLAGS
 from ge.dialects.npu.operands import Sym
@@ -81,27 +81,38 @@ class Between:
         read, written = self.spans(call)
         ids = _free(self.used.get(self.last), self.used.get(name))
         alone = not (_meet(read, self.written) or _meet(written, [*self.read, *self.written]))
-        row = bool(self.calls and ids and alone and self.calls < ROW)
-        flags: Sequence[tuple[Any, ...]] = leaving(ids) if row and ids else ()
-        first, then = (flags, ()) if row or not self.calls else (MEETING[:1], MEETING[1:])
-        if not row:
-            self.calls, self.read, self.written = 0, [], []
+        first: Sequence[tuple[Any, ...]] = ()
+        then = first
+        if ids and alone and 0 < self.calls < ROW:
+            first = leaving(ids)
+        elif self.calls or not alone:
+            first, then = MEETING[:1], MEETING[1:]
+            self.restart()
         self.calls += 1
         self.last = name
         self.read += read
         self.written += written
         return _operations(first), _operations(then)
 
+    def restart(self, read: Sequence[Span] = ()) -> None:
+        """All cores have met, but for what their scalar units have read since."""
+        self.calls, self.read, self.written = 0, list(read), []
+
+    def reads(self, value: SSAValue) -> None:
+        """The scalar unit reads a tensor."""
+        self.read.append(self.span(value))
+
+    def span(self, value: SSAValue) -> Span:
+        """The bytes of a tensor."""
+        assert isinstance(value.owner, TensorOp)
+        symbol, type_ = self.symbols[value.owner], value.owner.result.type
+        size = prod(type_.shape) * type_.dtype.bytes
+        return Span(symbol.name, symbol.addend, symbol.addend + size)
+
     def spans(self, call: InvokeOp) -> tuple[list[Span], list[Span]]:
         """What a call reads, and what it writes: whole tensors."""
-        found = []
-        for value in call.args:
-            assert isinstance(value.owner, TensorOp)
-            symbol, type_ = self.symbols[value.owner], value.owner.result.type
-            size = prod(type_.shape) * type_.dtype.bytes
-            found.append(Span(symbol.name, symbol.addend, symbol.addend + size))
-        outs = len(found) - call.outs.value.data
-        return found[:outs], found[outs:]
+        found = [self.span(value) for value in call.args]
+        return found[: call.written], found[call.written :]
 
 
 def _operations(steps: Sequence[tuple[Any, ...]]) -> list[Operation]:

@@ -17,7 +17,7 @@ from xdsl.rewriter import Rewriter
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.fused.ops import CHANNELS_LAST, Conv2DOp, ElementwiseOp, FusedOp, PoolOp, ViewOp
 from ge.dialects.graph.base import shape_of, tensor, type_of
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 from ge.dialects.npu.geometry import dense
 
 FEWEST = 16
@@ -31,7 +31,8 @@ class ChooseLayoutsPass(ModulePass):
     name = "choose-layouts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernels = [k for k in main_of(op).body.block.ops if isinstance(k, FusedOp)]
+        members = (k for function in functions_of(op) for k in function.body.block.ops)
+        kernels = [k for k in members if isinstance(k, FusedOp)]
         for kernel in _chosen(kernels):
             _store_channels_last(kernel)
 

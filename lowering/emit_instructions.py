@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -11,27 +11,26 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ge.dialects.npu.operands import Name, Reg, Sym
+from ge.dialects.npu.operands import Name, Sym
 from ge.dialects.npu.ops import (
     INST_OPS,
+    ChooseOp,
     FunctionOp,
     InvokeOp,
     LabelOp,
     ProgramOp,
-    SourceOp,
+    RepeatOp,
     TensorOp,
 )
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS
 from ge.dialects.npu.tree import KernelOp
 from ge.dialects.weights import WeightsAttr
-from ge.lowering.between_calls import Between, Flags, flags_of
+from ge.lowering.between_calls import flags_of
 from ge.lowering.emit_kernel import emit, emit_ahead
-from ge.lowering.load_ahead import Ahead, loads_ahead
+from ge.lowering.emit_main import main_function
+from ge.lowering.load_ahead import AHEAD, Ahead, loads_ahead
 from ge.lowering.programs import programs_of
 from ge.lowering.scalars import Line
-
-AHEAD = "_ahead"
-"""Ends the name of the function that loads a kernel's first tiles."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,10 @@ class EmitInstructionsPass(ModulePass):
             ahead = loads_ahead(program, used) if self.overlap and native else {}
             for kernel in trees:
                 _emit_kernel(program, kernel, ahead.get(kernel.sym_name.data, ()))
-            program.body.block.add_op(_main(program, used, ahead))
-            for call in list(program.body.block.ops):
-                if isinstance(call, InvokeOp):
-                    Rewriter.erase_op(call)
+            program.body.block.add_op(main_function(program, symbols_of(program), used, ahead))
+            for done in reversed(list(program.body.block.ops)):
+                if isinstance(done, InvokeOp | ChooseOp | RepeatOp):
+                    Rewriter.erase_op(done)
 
 
 def _emit_kernel(program: ProgramOp, kernel: KernelOp, ahead: Ahead) -> None:
@@ -62,7 +61,9 @@ def _emit_kernel(program: ProgramOp, kernel: KernelOp, ahead: Ahead) -> None:
     if ahead:
         first = Block()
         _write(first, emit_ahead(kernel, cores, ahead), f".L{name}{AHEAD}_")
-        program.body.block.add_op(_function(name + AHEAD, first))
+        properties = {"sym_name": StringAttr(name + AHEAD)}
+        function = FunctionOp.create(properties=properties, regions=[Region(first)])
+        program.body.block.add_op(function)
     args = kernel.body.block.args
     block = Block(arg_types=[a.type for a in args])
     for old, new in zip(args, block.args, strict=True):
@@ -71,10 +72,6 @@ def _emit_kernel(program: ProgramOp, kernel: KernelOp, ahead: Ahead) -> None:
     kernel.properties.pop("dims")
     kernel.body.detach_block(0).erase()
     kernel.body.add_block(block)
-
-
-def _function(name: str, block: Block) -> FunctionOp:
-    return FunctionOp.create(properties={"sym_name": StringAttr(name)}, regions=[Region(block)])
 
 
 def _write(block: Block, lines: Sequence[Line], prefix: str) -> None:
@@ -117,35 +114,4 @@ def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
             found[op] = Sym(WEIGHTS, blobs[blob.digest])
         else:
             found[op] = Sym(ARENA, op.address.value.data if op.address else 0)
-    return found
-
-
-def _main(program: ProgramOp, used: Mapping[str, Flags], ahead: Mapping[str, Ahead]) -> FunctionOp:
-    """The calls in order; all cores meet before one that may read what others wrote."""
-    symbols = symbols_of(program)
-    between = Between(symbols, used)
-    native = bool(program.native.value.data)
-    block = Block()
-    calls = [op for op in program.body.block.ops if isinstance(op, InvokeOp)]
-    for call in calls:
-        name = call.callee.root_reference.data
-        known = between.last in used
-        first, then = between.before(call) if native else ([INST_OPS["launch"].of()], [])
-        block.add_ops(first)
-        loads = [INST_OPS["call"].of(Name(name + AHEAD))] if name in ahead else []
-        addresses = [INST_OPS["la"].of(Reg(n), a) for n, a in enumerate(_addresses(call, symbols))]
-        early = [*addresses, *loads] if loads and known else []
-        block.add_ops([*early, *then, *([] if early else [*addresses, *loads])])
-        block.add_op(SourceOp.create(properties={"sources": call.sources}))
-        block.add_op(INST_OPS["call"].of(Name(name)))
-    block.add_op(INST_OPS["halt"].of())
-    return _function("main", block)
-
-
-def _addresses(call: InvokeOp, symbols: dict[TensorOp, Sym]) -> Sequence[Sym]:
-    found = []
-    for value, offset in zip(call.args, call.offsets.data, strict=True):
-        assert isinstance(value.owner, TensorOp)
-        symbol = symbols[value.owner]
-        found.append(Sym(symbol.name, symbol.addend + offset * value.owner.result.type.dtype.bytes))
     return found

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.base import Array, ConstantOp, constant_of
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 from ge.dialects.graph.ops.conv import ConvOp
 from ge.dialects.graph.ops.norm import BatchNormalizationOp
 from ge.lowering.image_anchors import folded_batch_norm
@@ -34,7 +34,7 @@ class FoldBatchNormPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         folded = 0
-        for norm in list(main_of(op).body.block.ops):
+        for norm in [n for function in functions_of(op) for n in function.body.block.ops]:
             if isinstance(norm, BatchNormalizationOp):
                 folded += _fold(norm)
         op.attributes[FOLDED] = IntegerAttr(folded, i64)

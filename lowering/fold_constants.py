@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.base import ConstantOp, GraphOp, constant_of, worth_folding
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 from ge.lowering.rewriting import drop_unread
 
 
@@ -21,10 +21,11 @@ class FoldConstantsPass(ModulePass):
     name = "fold-constants"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        block = main_of(op).body.block
-        for inner in list(block.ops):
-            if isinstance(inner, GraphOp) and inner.parent is block:
-                _fold(inner)
+        for function in functions_of(op):
+            block = function.body.block
+            for inner in list(block.ops):
+                if isinstance(inner, GraphOp) and inner.parent is block:
+                    _fold(inner)
 
 
 def _fold(op: GraphOp) -> None:

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.fused.ops import FusedOp
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 from ge.lowering.fusions import FUSIONS, Fusion
 
 HITS, MISSES = "fusion_hits", "fusion_misses"
@@ -47,7 +47,7 @@ class FuseKernelsPass(ModulePass):
 
 def _apply(fusion: Fusion, module: ModuleOp, hits: Counter[str], misses: list[str]) -> None:
     """One fusion over the model, front to back; what is fused may fuse again."""
-    for op in list(main_of(module).body.block.ops):
+    for op in [k for function in functions_of(module) for k in function.body.block.ops]:
         kernel: FusedOp | None = op if isinstance(op, FusedOp) and op.parent else None
         while kernel is not None:
             kernel = _joined(fusion, kernel, hits, misses)

@@ -15,20 +15,29 @@ from xdsl.passes import ModulePass
 from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import DoesNotFit, GeError, InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
+from ge.dialects.graph import control
 from ge.dialects.graph.base import ConstantOp, shape_of
-from ge.dialects.graph.module import input_names, main_of, output_names, return_of
+from ge.dialects.graph.module import (
+    functions_of,
+    input_names,
+    main_of,
+    output_names,
+    return_of,
+)
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.geometry import dense
-from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
 from ge.dialects.npu.routine import text_of
 from ge.dialects.npu.target import DEFAULT, Target
 from ge.dialects.npu.tree import HbmType, KernelOp
+from ge.lowering.anchors import copy_of
 from ge.lowering.host_kernel import host_kernel
 from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.kernels.tiling import Tiling, parse_tiling
 from ge.lowering.place_kernel import ELEMENTS_MOST, place, place_as
+from ge.lowering.spots import Spot, may_replace, offset_of, results_of
 from ge.lowering.time_kernel import Machine
 from ge.lowering.tune_kernel import choices, kept, key_of, line_of
 
@@ -56,16 +65,17 @@ class FusedToNpuPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = targets.load(self.target)
-        main = main_of(op)
-        lowering = _Lowering(main, machine, self)
-        main.detach()
+        lowering = _Lowering(machine, self)
+        lowering.model(main_of(op))
+        for function in list(functions_of(op)):
+            function.detach()
         op.body.block.add_op(lowering.program)
         if self.tune:
             op.attributes[TILINGS] = strings(lowering.chosen)
 
 
 class _Lowering:
-    def __init__(self, main: FuncOp, target: Target, options: FusedToNpuPass) -> None:
+    def __init__(self, target: Target, options: FusedToNpuPass) -> None:
         self.target = target
         cores = options.cores or target.cores
         self.block = Block()
@@ -77,7 +87,13 @@ class _Lowering:
             },
             regions=[Region(self.block)],
         )
-        self.tensors: dict[SSAValue, SSAValue] = {}
+        self.calls = self.block
+        """Where calls go: those inside control flow stand in blocks of their own."""
+        self.depth = 0
+        """How many loops are around."""
+        self.spots: dict[SSAValue, Spot] = {}
+        """Where each value with storage of its own lies."""
+        self.entered: set[FuncOp] = set()
         self.kernels: dict[tuple[Description, StringAttr | None], str] = {}
         self.machine = Machine(options.target, cores, options.overlap)
         self.tune = options.tune
@@ -85,19 +101,31 @@ class _Lowering:
         self.chosen: list[str] = []
         self.routines: dict[str, str] = {}
         """The kernel of each text that the AI CPU computes."""
+
+    def model(self, main: FuncOp) -> None:
+        """All calls, those of the functions that the model runs among them."""
+        self.entered.add(main)
         for value, name in zip(main.body.block.args, input_names(main), strict=True):
             self.tensor(value, "input", label=StringAttr(name))
         # In the order of the model, not of the kernels.
         for result, name in zip(return_of(main).arguments, output_names(main), strict=True):
             base = place_of(result).base
             self.tensor(base, "output", shape_of(result), label=StringAttr(name))
-        for op in main.body.block.ops:
+        self.members(main.body.block)
+
+    def members(self, block: Block) -> None:
+        """The calls that a function's operations become."""
+        for op in block.ops:
             if isinstance(op, ConstantOp):
                 self.constant(op)
             elif isinstance(op, FusedOp):
                 self.kernel(op)
             elif isinstance(op, HostOp):
                 self.host(op)
+            elif isinstance(op, control.IfOp):
+                self.choice(op)
+            elif isinstance(op, control.LoopOp):
+                self.loop(op)
 
     def tensor(
         self,
@@ -118,35 +146,40 @@ class _Lowering:
             result_types=[HbmType.of(shape, dense(shape), dtype_of(value))],
         )
         self.block.add_op(op)
-        self.tensors[value] = op.result
+        self.spots[value] = Spot(op.result)
 
     def constant(self, op: ConstantOp) -> None:
         """Weights are kept as far as a kernel reads them from device memory."""
         result = op.results[0]
-        if result in self.tensors:
+        if result in self.spots:
             # Only an output without elements is a constant: nobody writes it.
             return
         readers = [use.operation for use in result.uses]
-        if any(isinstance(r, FusedOp | HostOp | ViewOp) for r in readers):
+        if any(isinstance(r, FusedOp | HostOp | ViewOp | control.ControlOp) for r in readers):
             self.tensor(result, "weight", value=op.value)
 
     def kernel(self, op: FusedOp) -> None:
         sources = [s.data for s in op.sources]
         self.made(op.out)
+        self.run(op, sources, self.spots[op.out])
+
+    def run(self, op: FusedOp, sources: Sequence[str], out: Spot) -> None:
+        """The calls that write what a fused operation computes."""
         try:
             descriptions = describe(op)
             for number, description in enumerate(descriptions):
-                ins = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
-                symbol = self.symbol(description, sources, op, self.cold([*ins, op.out]))
-                self.invoke(symbol, ins, [op.out], sources)
+                values = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
+                ins = [self.spot(v) for v in values]
+                symbol = self.symbol(description, sources, op, self.cold([*ins, out]))
+                self.invoke(symbol, ins, [out], sources)
         except GeError as e:
             where = f"node '{sources[0]}'" if sources else ""
             family = next(f for f in FAMILIES if isinstance(e, f))
             raise family(e.message, where) from None
 
     def made(self, value: SSAValue) -> None:
-        """The storage of what a kernel makes."""
-        if value not in self.tensors:
+        """The storage of what a kernel makes, or a function that is run."""
+        if value not in self.spots:
             self.tensor(value, "temp")
 
     def host(self, op: HostOp) -> None:
@@ -159,11 +192,16 @@ class _Lowering:
         for value in op.outs:
             self.made(value)
         sources = [s.data for s in op.sources]
-        self.invoke(self.routines[text], list(op.ins), list(op.outs), sources)
+        ins, outs = ([self.spot(v) for v in values] for values in (op.ins, op.outs))
+        self.invoke(self.routines[text], ins, outs, sources)
 
-    def cold(self, operands: Sequence[SSAValue]) -> frozenset[int]:
+    def spot(self, value: SSAValue) -> Spot:
+        """Where a value lies."""
+        return self.spots[place_of(value).base].further(offset_of(value))
+
+    def cold(self, operands: Sequence[Spot]) -> frozenset[int]:
         """The operands that are no intermediates: device memory delivers or takes them."""
-        places = enumerate(self.tensors[place_of(value).base].owner for value in operands)
+        places = enumerate(spot.tensor.owner for spot in operands)
         return frozenset(
             i for i, op in places if isinstance(op, TensorOp) and op.role.data != "temp"
         )
@@ -202,22 +240,125 @@ class _Lowering:
         return kernel
 
     def invoke(
-        self, symbol: str, ins: Sequence[SSAValue], outs: Sequence[SSAValue], sources: Sequence[str]
+        self, symbol: str, ins: Sequence[Spot], outs: Sequence[Spot], sources: Sequence[str]
     ) -> None:
-        places = [place_of(v) for v in ins]
+        spots = [*ins, *outs]
         op = InvokeOp.create(
-            operands=[self.tensors[v] for v in (*(p.base for p in places), *outs)],
+            operands=[spot.tensor for spot in spots],
             properties={
                 "callee": SymbolRefAttr(symbol),
                 "outs": IntegerAttr(len(outs), i64),
-                "offsets": IntsAttr((*map(_offset, ins), *(0 for _ in outs))),
+                "offsets": IntsAttr(tuple(_elements(spot, spot.offset) for spot in spots)),
                 "sources": strings(sources),
+                **self.steps(*spots),
             },
         )
-        self.block.add_op(op)
+        self.calls.add_op(op)
+
+    # Control flow: what a function does stands where it is run.
+
+    def steps(self, *spots: Spot) -> dict[str, Attribute]:
+        """How operands move with the loops around them, where one does."""
+        if not any(spot.steps for spot in spots):
+            return {}
+        rows = [(*spot.steps, *(0,) * (self.depth - len(spot.steps))) for spot in spots]
+        pairs = zip(spots, rows, strict=True)
+        numbers = [tuple(_elements(spot, step) for step in row) for spot, row in pairs]
+        return {"steps": IntsAttr(tuple(n for loop in zip(*numbers, strict=True) for n in loop))}
+
+    def function(self, function: FuncOp, takes: Sequence[Spot], gives: Sequence[Spot]) -> Region:
+        """The calls of a function whose arguments and results lie there."""
+        if function in self.entered:
+            raise InputError(f"'{function.sym_name.data}' must be run in one place")
+        self.entered.add(function)
+        self.spots.update(zip(function.body.block.args, takes, strict=True))
+        self.spots.update(zip(results_of(function), gives, strict=True))
+        outer, self.calls = self.calls, Block()
+        self.members(function.body.block)
+        inner, self.calls = self.calls, outer
+        return Region(inner)
+
+    def choice(self, op: control.IfOp) -> None:
+        """Either of two functions, which write to the same places."""
+        for out in op.outs:
+            self.made(out)
+        condition, *takes = [self.spot(v) for v in op.ins]
+        gives = [self.spots[out] for out in op.outs]
+        regions = [self.function(function, takes, gives) for function in op.functions]
+        self.calls.add_op(
+            ChooseOp.create(
+                operands=[condition.tensor],
+                properties={
+                    "offset": IntegerAttr(_elements(condition, condition.offset), i64),
+                    **self.steps(condition),
+                },
+                regions=regions,
+            )
+        )
+
+    def loop(self, op: control.LoopOp) -> None:
+        """A function whose results are where its arguments were; see `_trip` for the rest."""
+        carried = op.carried.value.data
+        sources = op.source.split(",") if op.source else [op.ONNX]
+        for out in op.outs:
+            self.made(out)
+        for value, out in zip(op.ins, op.outs[:carried], strict=False):
+            self.copy(value, self.spots[out], sources)
+        state = [self.spots[out] for out in op.outs[:carried]]
+        condition = state[:1] if op.conditional else []
+        properties = {
+            "trips": IntegerAttr(op.most or 0, i64),
+            "offset": IntegerAttr(_elements(state[0], state[0].offset) if condition else 0, i64),
+            **self.steps(*condition),
+        }
+        self.depth += 1
+        region = self.trip(op, state, sources)
+        self.depth -= 1
+        if region.block.first_op is not None and op.most != 0:
+            tensors = [[spot.tensor for spot in condition]]
+            self.calls.add_op(
+                RepeatOp.create(operands=tensors[0], properties=properties, regions=[region])
+            )
+
+    def trip(self, op: control.LoopOp, state: Sequence[Spot], sources: Sequence[str]) -> Region:
+        """The calls of one trip: what it gives replaces what it took, when that is read no more."""
+        (function,) = op.functions
+        slices, rows = op.turns
+        whole, most, depth = len(op.ins) - len(slices), op.most or 0, self.depth - 1
+        takes = [*state, *(self.spot(v) for v in op.ins[len(state) : whole])]
+        for value, turn in zip(op.ins[whole:], slices, strict=True):
+            takes.append(_cut(self.spot(value), value, most, turn, depth))
+        gives, late = list(state), []
+        for number, value in enumerate(return_of(function).arguments[: len(state)]):
+            if not may_replace(function, number):
+                self.tensor(value, "temp")
+                gives[number] = self.spots[value]
+                late.append((value, state[number]))
+        for out, turn in zip(op.outs[len(state) :], rows, strict=True):
+            gives.append(_cut(self.spots[out], out, most, turn, depth))
+        region = self.function(function, takes, gives)
+        outer, self.calls = self.calls, region.block
+        for value, spot in late:
+            self.copy(value, spot, sources)
+        self.calls = outer
+        return region
+
+    def copy(self, value: SSAValue, to: Spot, sources: Sequence[str]) -> None:
+        """Write a value to where another one lies."""
+        if 0 not in shape_of(value):
+            kernel = copy_of(value, value, tuple(sources))
+            self.run(kernel, sources, to)
+            kernel.erase()
 
 
-def _offset(value: SSAValue) -> int:
-    """Where a value begins, in elements of its storage; a view may see halves of those."""
-    place = place_of(value)
-    return place.offset * dtype_of(value).bytes // dtype_of(place.base).bytes
+def _elements(spot: Spot, size: int) -> int:
+    """Bytes as elements of the tensor; a view may see halves of those."""
+    type_ = spot.tensor.type
+    assert isinstance(type_, HbmType)
+    return size // type_.dtype.bytes
+
+
+def _cut(spot: Spot, value: SSAValue, places: int, turn: int, depth: int) -> Spot:
+    """The place of the first axis that each trip is at, from the end on for a turn of -1."""
+    step = prod(shape_of(value)[1:]) * dtype_of(value).bytes
+    return spot.stepping(depth, 0 if turn > 0 else (places - 1) * step, turn * step)

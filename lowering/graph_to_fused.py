@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -18,7 +17,8 @@ from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
-from ge.dialects.graph.module import main_of, replace_body
+from ge.dialects.graph.control import ControlOp
+from ge.dialects.graph.module import functions_of, replace_body
 from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
 from ge.lowering import image_anchors as image_anchors  # registers its rows
 from ge.lowering.anchors import ANCHORS, copy_of, elementwise, host, rowwise
@@ -36,16 +36,15 @@ class GraphToFusedPass(ModulePass):
     name = "graph-to-fused"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        main = main_of(op)
-        block = _Kernels(main).block
-        replace_body(main, block)
+        for function in functions_of(op):
+            replace_body(function, _Kernels(function).block)
 
 
 class _Kernels:
-    """Rebuilds the body of `main` operator by operator."""
+    """Rebuilds the body of a function operator by operator."""
 
-    def __init__(self, main: FuncOp) -> None:
-        old = main.body.block
+    def __init__(self, function: FuncOp) -> None:
+        old = function.body.block
         self.block = Block(arg_types=[a.type for a in old.args])
         self.seen: dict[SSAValue, Layout] = {}
         """Where each value of the model lies."""
@@ -65,6 +64,9 @@ class _Kernels:
             self.seen[op.out] = whole(copy.out, shape_of(copy.out))
         elif isinstance(op, ReturnOp):
             self.give_back(op)
+        elif isinstance(op, ControlOp):
+            if all(v in self.seen for v in op.operands):
+                self.control(op)
         elif isinstance(op, GraphOp):
             if all(v in self.seen for v in op.operands):
                 self.sources = _sources(op)
@@ -91,6 +93,13 @@ class _Kernels:
             self.refused.append((op, e.message))
             return
         self.define(op, kernel)
+
+    def control(self, op: ControlOp) -> None:
+        """What runs functions hands tensors on as they lie."""
+        new = op.on([self.in_order(v) for v in op.operands])
+        self.block.add_op(new)
+        for result, out in zip(op.results, new.results, strict=True):
+            self.seen[result] = whole(out, shape_of(out))
 
     def host(self, op: GraphOp) -> None:
         """Leave an operator to the AI CPU."""
@@ -202,7 +211,7 @@ class _Kernels:
 
     def give_back(self, op: ReturnOp) -> None:
         """Each output is a tensor that one kernel alone writes, in order."""
-        bases = Counter(self.seen[v].base for v in op.arguments if v in self.seen)
+        taken: set[SSAValue] = set()
         values = []
         for value in op.arguments:
             if value not in self.seen:
@@ -211,9 +220,11 @@ class _Kernels:
             if _is_empty(value):
                 values.append(self.constant(_empty(value)))
                 continue
-            own = isinstance(layout.base.owner, FusedOp | HostOp) and bases[layout.base] == 1
+            maker = isinstance(layout.base.owner, FusedOp | HostOp | ControlOp)
+            own = maker and layout.base not in taken
             if own and layout.is_dense and layout.offset == 0 and _covers(layout):
                 values.append(self.as_value(layout))
+                taken.add(layout.base)
             else:
                 view = self.as_value(layout)
                 copy = copy_of(view, view, ())

@@ -16,13 +16,13 @@ from math import ceil, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.isa.move import MISS_ALL
-from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
 from ge.dialects.npu.target import Target
 from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
 from ge.lowering.programs import programs_of
@@ -86,28 +86,57 @@ def _hint(program: ProgramOp, room: int, stays: bool) -> None:
 
 def _cold_operands(program: ProgramOp, room: int, stays: bool) -> dict[str, set[int]]:
     """By kernel: the operands that some call has to fetch from, or leave in, device memory."""
-    cold: dict[str, set[int]] = defaultdict(set)
     arena = program.arena.data[0] if program.arena else 0
-    touched: dict[TensorOp, int] = {}
-    passed = 0
-    for call in program.body.block.ops:
-        if not isinstance(call, InvokeOp):
-            continue
-        name = call.callee.root_reference.data
-        written = len(call.args) - call.outs.value.data
-        cold[name] |= set()
+    cache = _Cache(room, stays, arena > room)
+    cache.pass_through(program.body.block)
+    return cache.cold
+
+
+class _Cache:
+    """What calls find in the cache, in the order in which they run."""
+
+    def __init__(self, room: int, stays: bool, full: bool) -> None:
+        self.room = room
+        self.stays = stays
+        self.full = full
+        """Whether the intermediates alone have no room."""
+        self.cold: dict[str, set[int]] = defaultdict(set)
+        self.touched: dict[TensorOp, int] = {}
+        self.passed = 0
+
+    def pass_through(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, InvokeOp):
+                self.call(op)
+            elif isinstance(op, ChooseOp):
+                self.choice(op)
+            elif isinstance(op, RepeatOp):
+                self.pass_through(op.body.block)
+
+    def call(self, call: InvokeOp) -> None:
+        cold = self.cold[call.callee.root_reference.data]
         for index, value in enumerate(call.args):
             tensor = value.owner
             assert isinstance(tensor, TensorOp)
-            away = tensor not in touched or passed - touched[tensor] > room
-            leaves = not stays and (tensor.role.data == "output" or arena > room)
-            if leaves if index >= written else away:
-                cold[name].add(index)
-        passed += sum(_bytes(v) for v in dict.fromkeys(call.args))
+            away = tensor not in self.touched or self.passed - self.touched[tensor] > self.room
+            leaves = not self.stays and (tensor.role.data == "output" or self.full)
+            if leaves if index >= call.written else away:
+                cold.add(index)
+        self.passed += sum(_bytes(v) for v in dict.fromkeys(call.args))
         for value in call.args:
             assert isinstance(value.owner, TensorOp)
-            touched[value.owner] = passed
-    return cold
+            self.touched[value.owner] = self.passed
+
+    def choice(self, op: ChooseOp) -> None:
+        """Behind two branches only that is known which both of them leave."""
+        before, passed = dict(self.touched), self.passed
+        self.pass_through(op.then.block)
+        then, longer = self.touched, self.passed
+        self.touched, self.passed = before, passed
+        self.pass_through(op.otherwise.block)
+        both = then.keys() & self.touched.keys()
+        self.touched = {t: min(then[t], self.touched[t]) for t in both}
+        self.passed = max(longer, self.passed)
 
 
 def _bytes(value: SSAValue) -> int:

@@ -17,6 +17,8 @@ from ge.dialects.npu.places import Space, Unit
 from ge.dialects.npu.tree import BufferType, ForOp, KernelOp, MoveOp
 from ge.lowering.between_calls import Flags
 
+AHEAD = "_ahead"
+"""Ends the name of the function that loads a kernel's first tiles."""
 FLAG = FLAGS - 1
 """Between two kernels: they count theirs from the first."""
 HAND_OVER = ((Unit.MTE1, Unit.MTE2), (Unit.MTE2, Unit.MTE1))
@@ -32,8 +34,8 @@ def loads_ahead(program: ProgramOp, used: Mapping[str, Flags]) -> dict[str, Ahea
     """
     if any(flags.get(pair, 0) > FLAG for flags in used.values() for pair in HAND_OVER):
         return {}
-    calls = [op for op in program.body.block.ops if isinstance(op, InvokeOp)]
-    made = {value for call in calls for value in call.args[-call.outs.value.data :]}
+    calls = [op for op in program.body.walk() if isinstance(op, InvokeOp)]
+    made = {value for call in calls for value in call.args[call.written :]}
     waits: dict[str, set[int]] = {}
     for call in calls:
         places = [i for i, value in enumerate(call.args) if value in made]

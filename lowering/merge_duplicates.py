@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.base import ConstantOp, GraphOp
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 
 
 @dataclass(frozen=True)
@@ -19,17 +20,21 @@ class MergeDuplicatesPass(ModulePass):
     name = "merge-duplicates"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        # xDSL's own CSE compares `source` too, and so would keep what two nodes both compute.
-        seen: dict[object, GraphOp | ConstantOp] = {}
-        block = main_of(op).body.block
-        for inner in list(block.ops):
-            if not isinstance(inner, (GraphOp, ConstantOp)):
-                continue
-            properties = frozenset(inner.properties.items())
-            key = (type(inner), tuple(inner.operands), properties, tuple(inner.result_types))
-            first = seen.setdefault(key, inner)
-            if first is inner:
-                continue
-            for old, new in zip(inner.results, first.results, strict=True):
-                old.replace_all_uses_with(new)
-            block.erase_op(inner)
+        for function in functions_of(op):
+            _merge(function.body.block)
+
+
+def _merge(block: Block) -> None:
+    # xDSL's own CSE compares `source` too, and so would keep what two nodes both compute.
+    seen: dict[object, GraphOp | ConstantOp] = {}
+    for inner in list(block.ops):
+        if not isinstance(inner, (GraphOp, ConstantOp)):
+            continue
+        properties = frozenset(inner.properties.items())
+        key = (type(inner), tuple(inner.operands), properties, tuple(inner.result_types))
+        first = seen.setdefault(key, inner)
+        if first is inner:
+            continue
+        for old, new in zip(inner.results, first.results, strict=True):
+            old.replace_all_uses_with(new)
+        block.erase_op(inner)

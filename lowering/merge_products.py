@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, constant_of, shape_of, type_of
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 from ge.dialects.graph.ops.binary import AddOp
 from ge.dialects.graph.ops.layout import ReshapeOp, SplitOp, TransposeOp
 from ge.dialects.graph.ops.linear import MatMulOp
@@ -49,7 +49,8 @@ class MergeProductsPass(ModulePass):
     name = "merge-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        products = [p for p in main_of(op).body.block.ops if isinstance(p, MatMulOp)]
+        operators = (p for function in functions_of(op) for p in function.body.block.ops)
+        products = [p for p in operators if isinstance(p, MatMulOp)]
         by_operand: dict[tuple[SSAValue, bool], list[_Linear]] = {}
         for linear in filter(None, map(_linear, products)):
             key = (linear.product.operands[0], linear.bias is None)

@@ -15,8 +15,9 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError
 from ge.dialects.graph.base import ConstantOp, GraphOp, type_of
+from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.kinds import ElementType
-from ge.dialects.graph.module import main_of, replace_body
+from ge.dialects.graph.module import functions_of, replace_body
 from ge.dialects.graph.ops import unary
 
 LEAST, MOST = -(2**31), 2**31 - 1
@@ -33,16 +34,15 @@ class NarrowIntegersPass(ModulePass):
     name = "narrow-integers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        main = main_of(op)
-        block = _Narrowed(main).block
-        replace_body(main, block)
+        for function in functions_of(op):
+            replace_body(function, _Narrowed(function).block)
 
 
 class _Narrowed:
-    """Rebuilds the body of `main` operator by operator."""
+    """Rebuilds the body of a function operator by operator."""
 
-    def __init__(self, main: FuncOp) -> None:
-        old = main.body.block
+    def __init__(self, function: FuncOp) -> None:
+        old = function.body.block
         self.block = Block(arg_types=[a.type for a in old.args])
         self.values: dict[SSAValue, SSAValue] = {}
         for before, arg in zip(old.args, self.block.args, strict=True):
@@ -56,6 +56,9 @@ class _Narrowed:
             self.values[op.out] = self.narrow(self.add(op.clone()))
         elif isinstance(op, ReturnOp):
             self.block.add_op(ReturnOp(*(self.declared(v) for v in op.arguments)))
+        elif isinstance(op, ControlOp):
+            # What it runs takes and gives the types that it had.
+            self.place(op, op.on([self.declared(v) for v in op.operands]))
         elif isinstance(op, GraphOp):
             self.rebuild(op)
         else:
@@ -73,7 +76,10 @@ class _Narrowed:
                 # A cast of what is narrow already changes nothing.
                 self.values[op.out] = source
                 return
-        new = type(op).make(*operands, **attrs)
+        self.place(op, type(op).make(*operands, **attrs))
+
+    def place(self, op: GraphOp | ControlOp, new: GraphOp | ControlOp) -> None:
+        """Take an operator's new form."""
         new.attributes.update(op.attributes)
         self.block.add_op(new)
         for before, after in zip(op.results, new.results, strict=True):

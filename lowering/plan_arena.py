@@ -11,10 +11,11 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.attributes import IntsAttr
-from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
+from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
 from ge.dialects.npu.program import ALIGNMENT
 from ge.lowering.in_place import reused
 from ge.lowering.lives import Life, height, lower_bound
@@ -113,17 +114,61 @@ def by_order(lives: Sequence[Life], bound: int) -> list[int]:
     return best[1]
 
 
+Span = tuple[int, int]
+"""Moments, the last one included."""
+
+
 def lives_of(program: ProgramOp) -> dict[TensorOp, Life]:
     """When each intermediate is alive, counted in calls."""
-    spans: dict[TensorOp, tuple[int, int]] = {}
-    calls = (op for op in program.body.block.ops if isinstance(op, InvokeOp))
-    for moment, call in enumerate(calls):
-        for value in call.args:
+    moments = _Moments()
+    moments.pass_through(program.body.block)
+    spans = moments.spans
+    for loop in moments.loops:
+        spans = {t: _kept(span, loop) for t, span in spans.items()}
+    return {t: Life(a, b, _bytes(t)) for t, (a, b) in spans.items()}
+
+
+def _kept(span: Span, loop: Span) -> Span:
+    """What crosses an edge of a loop is alive in all of it: the next trip may need it again."""
+    (first, last), (start, end) = span, loop
+    if first < start <= last or start <= first <= end < last:
+        return min(first, start), max(last, end)
+    return span
+
+
+class _Moments:
+    """The first and the last moment that touch each intermediate; one branch after the other."""
+
+    def __init__(self) -> None:
+        self.spans: dict[TensorOp, Span] = {}
+        self.loops: list[Span] = []
+        """Those of loops, inner ones first."""
+        self.moment = 0
+
+    def pass_through(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, InvokeOp):
+                self.touch(op.args)
+            elif isinstance(op, ChooseOp):
+                self.touch([op.condition])
+                self.pass_through(op.then.block)
+                self.pass_through(op.otherwise.block)
+                # A core may still read it when another has begun what behind it is chosen.
+                self.touch([op.condition])
+            elif isinstance(op, RepeatOp):
+                start = self.moment
+                self.touch([op.condition] if op.condition else [])
+                self.pass_through(op.body.block)
+                self.loops.append((start, self.moment - 1))
+
+    def touch(self, values: Sequence[SSAValue]) -> None:
+        """One moment, at which something reads or writes tensors."""
+        for value in values:
             tensor = value.owner
             if isinstance(tensor, TensorOp) and tensor.role.data == "temp":
-                first, _ = spans.get(tensor, (moment, moment))
-                spans[tensor] = (first, moment)
-    return {t: Life(a, b, _bytes(t)) for t, (a, b) in spans.items()}
+                first, _ = self.spans.get(tensor, (self.moment, 0))
+                self.spans[tensor] = (first, self.moment)
+        self.moment += 1
 
 
 def _bytes(tensor: TensorOp) -> int:

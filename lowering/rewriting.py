@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 
 
 class Here:
@@ -62,7 +62,12 @@ def rewrite(
     Rules look back at operands only, so one walk in order is enough; what a rule made is looked at
     again. Operations of which `unless` holds are left as they are.
     """
-    op: Any = main_of(module).body.block.first_op
+    for function in functions_of(module):
+        _rewrite(function.body.block, rules, unless)
+
+
+def _rewrite(block: Block, rules: Rules, unless: Callable[[GraphOp], bool]) -> None:
+    op: Any = block.first_op
     while op is not None:
         here = Here(op) if isinstance(op, GraphOp) and not unless(op) else None
         value = None if here is None else _first(here, rules.get(type(op), ()))

@@ -17,10 +17,12 @@ from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.dtypes import DType
 from ge.dialects.graph import OPS
 from ge.dialects.graph.base import ConstantOp, GraphOp, constant_of, type_of
+from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.kinds import ElementType
-from ge.dialects.graph.module import main_of, replace_body
+from ge.dialects.graph.module import functions_of, replace_body
 from ge.dialects.graph.ops import binary, norm, reduce, unary
 from ge.lowering.image_anchors import folded_batch_norm
+from ge.lowering.kernels.vector_ops import VECTOR
 from ge.lowering.rewriting import Here, rewrite
 from ge.lowering.views import VIEWS
 
@@ -58,9 +60,10 @@ def _plain_batch_norm(here: Here, op: norm.BatchNormalizationOp) -> SSAValue | N
 class SetPrecisionPass(ModulePass):
     """Compute every float tensor in f32, f16 or bf16, or in f16 with exceptions (`mixed`).
 
-    In `mixed` f32 is kept for softmax, norms, reductions, exponentials, and additions of two
-    computed tensors (the residual stream). In any mode it is kept for the operators and the nodes
-    named in `keep`, separated by commas. Inputs and outputs keep their declared types.
+    In `mixed` f32 is kept for softmax, norms, exponentials, reductions, what they alone read, what
+    reads them, and additions of two computed tensors (the residual stream). In any mode it is kept
+    for the operators and the nodes named in `keep`, separated by commas. Inputs and outputs keep
+    their declared types.
     Constants are rounded as numpy does: beyond the range they become infinite, tiny ones zero.
     """
 
@@ -73,13 +76,15 @@ class SetPrecisionPass(ModulePass):
             hint = did_you_mean(self.mode, MODES)
             raise InputError(f"'mode' must be one of {', '.join(MODES)}, got '{self.mode}'{hint}")
         rewrite(op, {norm.BatchNormalizationOp: [_plain_batch_norm]})
-        main = main_of(op)
-        block = _Retyped(main, MODES[self.mode], self.mode == "mixed", self._kept(main)).block
-        replace_body(main, block)
+        kept = self._kept(op)
+        for function in functions_of(op):
+            block = _Retyped(function, MODES[self.mode], self.mode == "mixed", kept).block
+            replace_body(function, block)
 
-    def _kept(self, main: FuncOp) -> frozenset[str]:
+    def _kept(self, module: ModuleOp) -> frozenset[str]:
         """The names in `keep`; raises InputError for one that the model does not have."""
-        ops = [op for op in main.body.block.ops if isinstance(op, GraphOp)]
+        members = (op for function in functions_of(module) for op in function.body.block.ops)
+        ops = [op for op in members if isinstance(op, GraphOp)]
         known = {n for op in ops for n in (op.ONNX, *op.source.split(","))}
         names = [n for n in self.keep.split(",") if n]
         for name in names:
@@ -90,16 +95,18 @@ class SetPrecisionPass(ModulePass):
 
 
 class _Retyped:
-    """Rebuilds the body of `main` operator by operator."""
+    """Rebuilds the body of a function operator by operator."""
 
-    def __init__(self, main: FuncOp, element: DType, mixed: bool, keep: frozenset[str]) -> None:
-        old = main.body.block
+    def __init__(self, of: FuncOp, element: DType, mixed: bool, keep: frozenset[str]) -> None:
+        old = of.body.block
         self.element = element
         self.mixed = mixed
         self.keep = keep
         self.block = Block(arg_types=[a.type for a in old.args])
         self.values: dict[SSAValue, SSAValue] = {}
         """What stands for each value of the model, in the type it was computed in."""
+        self.sums: set[SSAValue] = set()
+        """What reductions give, and what is computed elementwise from that and constants alone."""
         self.casts: dict[tuple[SSAValue, DType], SSAValue] = {}
         for before, arg in zip(old.args, self.block.args, strict=True):
             arg.name_hint = before.name_hint
@@ -120,6 +127,9 @@ class _Retyped:
         elif isinstance(op, unary.BitCastOp):
             # Bits have a meaning in the type that the model gives them only.
             self.place(op, op.make(self.read(op.x, _element(op.x)), **op.attrs))
+        elif isinstance(op, ControlOp):
+            # What it runs is rebuilt by itself, behind the types that it had.
+            self.place(op, op.on([self.read(v, _element(v)) for v in op.operands]))
         elif isinstance(op, GraphOp):
             self.rebuild(op)
         else:
@@ -133,8 +143,13 @@ class _Retyped:
             if isinstance(kinds[name], ElementType) and value is not None and value.is_float:
                 attrs[name] = element
         self.place(op, type(op).make(*operands, **attrs))
+        computed = {v for v in op.operands if not _is_constant(v)}
+        if isinstance(op, reduce.ReduceOp) or (
+            type(op) in VECTOR and computed and computed <= self.sums
+        ):
+            self.sums.update(op.results)
 
-    def place(self, op: GraphOp, new: GraphOp) -> None:
+    def place(self, op: GraphOp | ControlOp, new: GraphOp | ControlOp) -> None:
         """Take an operator's new form."""
         new.attributes.update(op.attributes)
         self.block.add_op(new)
@@ -148,7 +163,9 @@ class _Retyped:
             return dtypes.F32
         if not self.mixed:
             return self.element
-        if isinstance(op, WIDE) or _is_residual(op):
+        if isinstance(op, WIDE) or _is_residual(op) or _is_summed(op):
+            return dtypes.F32
+        if type(op) in VECTOR and not self.sums.isdisjoint(op.operands):
             return dtypes.F32
         first = op.operands[0] if type(op) in VIEWS else None
         if first is not None and _is_float(first) and not _is_constant(first):
@@ -193,6 +210,13 @@ def _is_float(value: SSAValue) -> bool:
 
 def _is_constant(value: SSAValue) -> bool:
     return isinstance(value.owner, ConstantOp)
+
+
+def _is_summed(op: GraphOp) -> bool:
+    """A product that reductions alone read: its numbers may be large."""
+    readers = [use.operation for result in op.results for use in result.uses]
+    summed = bool(readers) and all(isinstance(reader, reduce.ReduceOp) for reader in readers)
+    return type(op) in VECTOR and summed
 
 
 def _is_residual(op: GraphOp) -> bool:

@@ -17,7 +17,7 @@ from ge.dialects.attributes import IntsAttr
 from ge.dialects.dtypes import F32
 from ge.dialects.fused.ops import MatMulOp, RowwiseOp, ViewOp, YieldOp
 from ge.dialects.graph.base import shape_of, tensor, type_of
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.module import functions_of
 from ge.dialects.graph.ops.reduce import ReduceSumOp
 from ge.dialects.graph.ops.unary import CastOp
 from ge.dialects.npu import target as targets
@@ -45,7 +45,7 @@ class SplitSumsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = targets.load(self.target)
         found: dict[Description, int] = {}
-        for kernel in list(main_of(op).body.block.ops):
+        for kernel in [k for function in functions_of(op) for k in function.body.block.ops]:
             if isinstance(kernel, MatMulOp) and _may_split(kernel):
                 description = describe_matmul(kernel)
                 if description not in found:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, StringAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import SSAValue
 
 from ge.dialects.diagnostics import InputError
 from ge.dialects.fused.ops import FusedOp
-from ge.dialects.graph.base import ConstantOp, GraphOp
+from ge.dialects.graph.base import GraphOp
+from ge.dialects.graph.control import ControlOp
+from ge.dialects.graph.evaluate import evaluate
 from ge.dialects.graph.module import input_names, main_of, output_names, return_of
 from ge.lowering.pipelines import Level, Options
 from ge.runtime.driver import Compilation, begin
@@ -97,17 +99,15 @@ def _operators(
         raise InputError("only a model of level 'graph' can be compared operator by operator")
     main = main_of(compilation.module)
     given = (inputs[name] for name in input_names(main))
-    values: dict[SSAValue, Array] = dict(zip(main.body.block.args, given, strict=True))
     found: dict[str, tuple[int, Array]] = {}
-    for place, op in enumerate(main.body.block.ops):
-        if isinstance(op, ConstantOp):
-            values[op.out] = op.array
-        elif isinstance(op, GraphOp):
-            arguments = [None if v is None else values[v] for v in op.arguments]
-            with np.errstate(all="ignore"):
-                results = op.evaluate_all(arguments, op.attrs)
-            values.update(zip(op.results, results, strict=True))
-            found.update((name, (place, results[0])) for name in op.source.split(","))
+    place = count()
+
+    def watch(op: GraphOp | ControlOp, results: Sequence[Array]) -> None:
+        at = next(place)
+        found.update((name, (at, results[0])) for name in op.source.split(","))
+
+    with np.errstate(all="ignore"):
+        evaluate(main, list(given), watch)
     return found
 
 

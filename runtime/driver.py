@@ -15,7 +15,7 @@ from ge.codegen.from_npu import program_of
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.module_text import make_context
 from ge.dialects.npu import target as targets
-from ge.dialects.npu.ops import InvokeOp, ProgramOp
+from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp
 from ge.dialects.npu.program import Program
 from ge.dialects.npu.tree import BufferOp
 from ge.lowering.pipelines import PRECISIONS, Level, Options, passes, scheduling, simplification
@@ -175,7 +175,8 @@ def _check_rules(program: Program) -> None:
 
 def _has_calls(module: ModuleOp) -> bool:
     """Whether there are kernels that are trees, or calls that are no instructions yet."""
-    calls = (op for p in programs_of(module) for op in p.body.ops if isinstance(op, InvokeOp))
+    runs = (InvokeOp, ChooseOp, RepeatOp)
+    calls = (op for p in programs_of(module) for op in p.body.ops if isinstance(op, runs))
     return any(True for _ in chain(kernels_of(module), calls))
 
 

@@ -14,7 +14,7 @@ from ge.dialects.npu.target import DEFAULT
 from ge.lowering.pipelines import Level, Options, load_pass
 from ge.runtime.compiled import CompiledModel, finish
 from ge.runtime.driver import Compilation, begin, checked, few_collections
-from ge.runtime.program_cache import cache_in, digest, file_parts
+from ge.runtime.program_cache import cache_in, digest, file_parts, options_parts
 from ge.runtime.source import TORCH, Source, need_torch
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ class GraphEngine:
         if not path.is_file():
             return None
         shapes = sorted((source.shapes or {}).items())
-        return digest([repr(checked(self.config.options())), repr(shapes), *file_parts(path)])
+        options = options_parts(checked(self.config.options()))
+        return digest([*options, repr(shapes), *file_parts(path)])
 
     def _begin_or_wait(self, shapes: Mapping[str, Sequence[int]] | None) -> None:
         """Simplify the model now, or leave it to the first run where that says more."""
@@ -192,7 +193,7 @@ class GraphEngine:
         from ge.runtime.specialise import SpecialisedModel
 
         assert self._source is not None
-        self._specialised = SpecialisedModel(self._source.model, self.config.options())
+        self._specialised = SpecialisedModel(self._source.model, self.config.options(), self._cache)
 
     def _begin(self) -> Compilation:
         if self._simplified is None:

@@ -20,6 +20,7 @@ import ge
 from ge.codegen.objects import read_object, write_object
 from ge.dialects.diagnostics import GeError
 from ge.dialects.npu.program import Program
+from ge.lowering.pipelines import Options
 
 MAGIC = b"ge-cache-1\n"
 LIMIT_BYTES = 1 << 30
@@ -95,6 +96,13 @@ def digest(parts: Iterable[bytes | str]) -> str:
         total.update(len(data).to_bytes(8, "little"))
         total.update(data)
     return total.hexdigest()
+
+
+def options_parts(options: Options) -> Iterable[bytes | str]:
+    """What a compile is asked for, and the numbers of a target that a file describes."""
+    yield repr(options)
+    if options.target.endswith(".toml"):
+        yield Path(options.target).read_bytes()
 
 
 def file_parts(path: Path) -> Iterable[bytes]:

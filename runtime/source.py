@@ -16,7 +16,8 @@ from xdsl.ir import Operation
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import ConstantOp, GraphOp
-from ge.dialects.graph.module import main_of
+from ge.dialects.graph.control import ControlOp
+from ge.dialects.graph.module import functions_of, main_of
 from ge.dialects.module_text import read_module
 from ge.lowering.pipelines import Level
 from ge.lowering.programs import programs_of
@@ -31,8 +32,8 @@ TORCH = (".pt", ".pt2")
 """What files of PyTorch are called."""
 
 MEMBERS: dict[Level, tuple[type[Operation], ...]] = {
-    Level.GRAPH: (GraphOp, ConstantOp, ReturnOp),
-    Level.FUSED: (FusedOp, HostOp, ViewOp, ConstantOp, ReturnOp),
+    Level.GRAPH: (GraphOp, ControlOp, ConstantOp, ReturnOp),
+    Level.FUSED: (FusedOp, HostOp, ViewOp, ControlOp, ConstantOp, ReturnOp),
 }
 """The operations that the model of a level is made of."""
 
@@ -104,9 +105,10 @@ def _checked_level(module: ModuleOp, where: str) -> Level:
         main = main_of(module)
     except InputError as e:
         raise InputError(e.message, where) from None
-    fused = any(isinstance(op, FusedOp | HostOp | ViewOp) for op in main.body.block.ops)
+    members = [op for function in functions_of(module) for op in function.body.block.ops]
+    fused = any(isinstance(op, FusedOp | HostOp | ViewOp) for op in members)
     level = Level.FUSED if fused else Level.GRAPH
-    for op in main.body.block.ops:
+    for op in members:
         if not isinstance(op, MEMBERS[level]):
             raise InputError(
                 f"a model of level '{level.value}' must not hold '{op.name}'", _place(op, where)

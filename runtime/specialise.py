@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +14,16 @@ from numpy.typing import NDArray
 from ge.dialects import dtypes
 from ge.lowering.pipelines import Options
 from ge.runtime.compiled import CompiledModel, call, finish
-from ge.runtime.driver import begin, few_collections
+from ge.runtime.driver import begin, checked, few_collections
+from ge.runtime.program_cache import digest, file_parts, options_parts
 from ge.runtime.source import Source
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import onnx
     import onnx_ir as ir
 
     from ge.frontend.onnx_stages import Pending, Stage
+    from ge.runtime.program_cache import ProgramCache
 
 Array = NDArray[Any]
 Key = tuple[tuple[str, tuple[int, ...], str, bytes], ...]
@@ -49,9 +50,16 @@ class SpecialisedModel:
     long a value is, the model runs up to it, and what comes behind is compiled for what came out.
     """
 
-    def __init__(self, model: str | Path | onnx.ModelProto | ir.Model, options: Options) -> None:
+    def __init__(
+        self,
+        model: str | Path | onnx.ModelProto | ir.Model,
+        options: Options,
+        cache: ProgramCache | None = None,
+    ) -> None:
+        """`cache` keeps the programs for other processes."""
         self._model = model
-        self._options = options
+        self._options = checked(options)
+        self._cache = cache
         self._deciding: tuple[str, ...] = ()
         self._compiled: dict[tuple[Key, tuple[str, ...]], CompiledModel] = {}
         self._pending: dict[Key, Pending] = {}
@@ -132,8 +140,31 @@ class SpecialisedModel:
         values = {n: a for n, a in run.inputs.items() if n in self._deciding}
         shapes = {n: a.shape for n, a in run.inputs.items() if n not in values}
         source = Source(self._model, shapes, values, self._stage(run, until))
+        place = None if self._cache is None else self._place(run, until)
+        found = self._cache.get(place) if self._cache is not None and place else None
+        if found is not None:
+            return CompiledModel(found[0])
         with few_collections():
-            return finish(begin(source, self._options))
+            made = finish(begin(source, self._options))
+        if self._cache is not None and place:
+            self._cache.put(place, made.program, {})
+        return made
+
+    def _place(self, run: Run, until: tuple[str, ...]) -> str | None:
+        """What names a program on disk: all that it is compiled from."""
+        if self._content is None:
+            return None
+        found = {n: "" for n in run.found}
+        said = (self._deciding, self._key(run.all), until, found)
+        return digest([self._content, *options_parts(self._options), *map(repr, said)])
+
+    @cached_property
+    def _content(self) -> str | None:
+        """A digest of the model; None for one in memory that has no bytes of its own."""
+        if isinstance(self._model, (str, Path)):
+            return digest(file_parts(Path(self._model)))
+        write = getattr(self._model, "SerializeToString", None)
+        return None if write is None else digest([write(deterministic=True)])
 
     def _stage(self, run: Run, until: tuple[str, ...]) -> Stage:
         from ge.frontend.onnx_stages import Stage

@@ -7,24 +7,39 @@ stays what the caller knows it as, its tensors being views of the padded ones.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import pad
 
 from ge.dialects.diagnostics import UnsupportedError
+from ge.frontend.torch_capture import experts_as_products, quiet, refusal
 from ge.lowering.pipelines import Options
+from ge.runtime.torch_held import Held, check_kinds
 from ge.runtime.torch_model import Specialised, TorchModel
 
-CAPACITY = 64
-"""Tokens that a growing cache has room for at first; it doubles when they are not enough."""
 SHORTEST = 16
 """Tokens that a call of more than one is padded to at least."""
 
-BUFFERS = "_ge_buffers"
+
+def static_cache(buffers: Sequence[torch.Tensor], start: torch.Tensor) -> Any:
+    """A cache of transformers that is made of the buffers; the next token goes to `start`.
+
+    Every layer holds all tokens, so that masks hide what lies outside a window that slides.
+    """
+    from transformers.cache_utils import Cache, StaticLayer
+
+    layers = [StaticLayer(max_cache_len=buffers[0].shape[2]) for _ in buffers[::2]]
+    for layer, keys, values in zip(layers, buffers[::2], buffers[1::2], strict=True):
+        layer.keys, layer.values = keys, values
+        layer.device, layer.dtype = keys.device, keys.dtype
+        layer.cumulative_length = start[0].clone()
+        layer.is_initialized = True
+    return Cache(layers=layers)
 
 
 class _Step(nn.Module):
@@ -44,15 +59,7 @@ class _Step(nn.Module):
         cache: list[torch.Tensor],
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """The logits at the places `kept`, and the cache with the tokens from `start` on."""
-        from transformers.cache_utils import StaticCache
-
-        capacity = cache[0].shape[2]
-        static = StaticCache(config=self.model.config, max_cache_len=capacity)
-        for layer, keys, values in zip(static.layers, cache[::2], cache[1::2], strict=True):
-            layer.keys, layer.values = keys, values
-            layer.device, layer.dtype = keys.device, keys.dtype
-            layer.cumulative_length = start[0].clone()
-            layer.is_initialized = True
+        static = static_cache(cache, start)
         out = self.model.forward(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -84,7 +91,7 @@ class _Call:
         batch, length = ids.shape
         mask = given.get("attention_mask")
         if isinstance(mask, dict):
-            mask = mask["full_attention"]
+            mask = _seen(mask["full_attention"])
         if mask is None:
             mask = torch.ones(batch, past + length, dtype=torch.int64)
         positions = given.get("position_ids")
@@ -100,8 +107,8 @@ class Decoder:
     """Runs a causal language model with a cache that the caller holds."""
 
     def __init__(self, model: nn.Module, runner: TorchModel) -> None:
-        self._config = model.config.get_text_config(decoder=True)
-        self._layers = self._config.num_hidden_layers
+        self._model = model
+        self._empty: dict[int, list[torch.Tensor]] = {}
         self._runner = TorchModel(
             _Step(model), runner.options, check=runner.check, cache=runner.cache
         )
@@ -118,25 +125,20 @@ class Decoder:
 
     def run(self, given: Mapping[str, Any]) -> Any:
         """The model's output for arguments by name."""
-        from transformers.cache_utils import DynamicCache, StaticCache
+        from transformers.cache_utils import DynamicCache
         from transformers.modeling_outputs import CausalLMOutputWithPast
 
         cache = given.get("cache")
         cache = DynamicCache() if cache is None else cache
-        held: _Static | Growing
-        if isinstance(cache, StaticCache):
-            held = _Static(cache, self._shape(given["input_ids"]))
-        elif isinstance(cache, DynamicCache):
-            held = Growing(cache, self._layers, self._shape(given["input_ids"]))
-        else:
-            raise _unknown(cache)
+        check_kinds(cache)
+        held = Held(cache, self._no_tokens(given["input_ids"].shape[0]))
         call = _Call.of(given, held.past)
         logits = self._step(call, held)
         if given.get("return_dict") is False:
             return logits, cache
         return CausalLMOutputWithPast(logits=logits, cache=cache)
 
-    def _step(self, call: _Call, held: Any) -> torch.Tensor:
+    def _step(self, call: _Call, held: Held) -> torch.Tensor:
         """One call on the device; the cache then holds its tokens too."""
         buffers = held.buffers(call.past + call.length)
         capacity = buffers[0].shape[2]
@@ -145,7 +147,7 @@ class Decoder:
         every = call.kept.numel() == call.length
         logits, made = self._runner(
             pad(call.ids, (0, behind)),
-            _padded(call.mask, behind, capacity),
+            _padded(call.mask, behind, call.past, capacity),
             pad(call.positions, (0, behind)),
             torch.tensor([call.past]),
             torch.arange(length) if every else call.kept,
@@ -155,14 +157,37 @@ class Decoder:
         result: torch.Tensor = logits[:, : call.length] if every else logits
         return result
 
-    def _shape(self, ids: torch.Tensor) -> torch.Tensor:
-        """A tensor of no tokens, shaped as the keys of a layer are."""
-        config = self._config
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None)
-        width = width or config.hidden_size // config.num_attention_heads
-        dtype = next(self._runner.module.parameters()).dtype
-        return torch.zeros(ids.shape[0], heads, 0, width, dtype=dtype)
+    def _no_tokens(self, batch: int) -> list[torch.Tensor]:
+        """Keys and values of no tokens for each layer, shaped as the model makes them."""
+        if batch not in self._empty:
+            self._empty[batch] = _keys_and_values(self._model, batch)
+        return self._empty[batch]
+
+
+def _keys_and_values(model: nn.Module, batch: int) -> list[torch.Tensor]:
+    """What the model puts into a cache, cut to no tokens; only shapes are computed."""
+    from transformers.cache_utils import DynamicCache
+
+    cache: Any = DynamicCache()
+    # What a module keeps of such a call would be of no use later.
+    before = [(vars(p), dict(vars(p)), p._buffers, dict(p._buffers)) for p in model.modules()]
+    try:
+        with (
+            FakeTensorMode(allow_non_fake_inputs=True),
+            torch.no_grad(),
+            quiet(),
+            experts_as_products(model),
+        ):
+            ids = torch.zeros(batch, 1, dtype=torch.int64)
+            model.forward(input_ids=ids, cache=cache, use_cache=True)
+    except Exception as e:
+        raise refusal(e, type(model).__name__) from e
+    finally:
+        for attributes, kept, buffers, those in before:
+            attributes.update(kept)
+            buffers.update(those)
+    made = [t for layer in cache.layers for t in (layer.keys, layer.values)]
+    return [torch.zeros((*t.shape[:2], 0, t.shape[3]), dtype=t.dtype) for t in made]
 
 
 class LanguageModel(TorchModel):
@@ -222,80 +247,20 @@ def padded_length(length: int) -> int:
     return 1 if length == 1 else max(SHORTEST, 1 << (length - 1).bit_length())
 
 
-def _padded(mask: torch.Tensor, behind: int, capacity: int) -> torch.Tensor:
+def _padded(mask: torch.Tensor, behind: int, past: int, capacity: int) -> torch.Tensor:
     """Which tokens may be seen: of each sequence, or by each token of it."""
-    wider = capacity - mask.shape[-1]
-    if mask.dim() == 4:
-        return pad(mask, (0, wider, 0, behind))
-    return pad(mask.to(torch.int64), (0, wider))
+    if mask.dim() != 4:
+        return pad(mask.to(torch.int64), (0, capacity - mask.shape[-1]))
+    hidden = 0 if mask.dtype == torch.bool else torch.finfo(mask.dtype).min
+    # Of a window that slides, a mask has the last places only.
+    before = max(0, past + mask.shape[2] - mask.shape[3])
+    after = capacity - before - mask.shape[3]
+    return pad(mask, (before, after, 0, behind), value=hidden)
 
 
-def _unknown(cache: Any) -> UnsupportedError:
-    return UnsupportedError(
-        f"a cache must be a DynamicCache or a StaticCache of full attention, got "
-        f"{type(cache).__name__}; call with use_cache=False"
-    )
-
-
-class _Static:
-    """A cache of fixed length: its own tensors are the buffers."""
-
-    def __init__(self, cache: Any, empty: torch.Tensor) -> None:
-        from transformers.cache_utils import StaticLayer
-
-        self._layers = cache.layers
-        if any(type(layer) is not StaticLayer for layer in cache.layers):
-            raise _unknown(cache)
-        for layer in self._layers:
-            if not layer.is_initialized:
-                layer.lazy_initialization(empty, empty)
-        self.past = int(self._layers[0].cumulative_length)
-
-    def buffers(self, length: int) -> list[torch.Tensor]:
-        """The cache's tensors."""
-        return [t for layer in self._layers for t in (layer.keys, layer.values)]
-
-    def take(self, made: list[torch.Tensor], length: int) -> None:
-        """The cache after a call."""
-        for layer, keys, values in zip(self._layers, made[::2], made[1::2], strict=True):
-            layer.keys, layer.values = keys, values
-            layer.cumulative_length.fill_(length)
-
-
-class Growing:
-    """A cache that grows: what it shows are the first tokens of buffers with room for more."""
-
-    def __init__(self, cache: Any, count: int, empty: torch.Tensor) -> None:
-        from transformers.cache_utils import DynamicLayer
-
-        while len(cache.layers) < count:
-            cache.layers.append(DynamicLayer())
-        if any(type(layer) is not DynamicLayer for layer in cache.layers):
-            raise _unknown(cache)
-        self._cache = cache
-        self._empty = empty
-        self.past = cache.layers[0].get_seq_length()
-
-    def _shown(self) -> list[torch.Tensor]:
-        layers = self._cache.layers
-        if not self.past:
-            return [self._empty] * (2 * len(layers))
-        return [t for layer in layers for t in (layer.keys, layer.values)]
-
-    def buffers(self, length: int) -> list[torch.Tensor]:
-        """Buffers for `length` tokens: those there are, unless somebody changed what they hold."""
-        shown = self._shown()
-        known = getattr(self._cache, BUFFERS, None)
-        if known is not None and known[0].shape[2] >= length:
-            pairs = zip(shown, known, strict=True)
-            if self.past and all(s.data_ptr() == k.data_ptr() for s, k in pairs):
-                return list(known)
-        room = max(CAPACITY, 1 << (length - 1).bit_length())
-        return [pad(t, (0, 0, 0, room - t.shape[2])) for t in shown]
-
-    def take(self, made: list[torch.Tensor], length: int) -> None:
-        """The cache after a call."""
-        setattr(self._cache, BUFFERS, made)
-        for layer, keys, values in zip(self._cache.layers, made[::2], made[1::2], strict=True):
-            layer.device, layer.dtype, layer.is_initialized = keys.device, keys.dtype, True
-            layer.keys, layer.values = keys[:, :, :length], values[:, :, :length]
+def _seen(mask: torch.Tensor | None) -> torch.Tensor | None:
+    """Which tokens of each sequence are there: what its last token sees."""
+    if mask is None:
+        return None
+    last = mask[:, 0, -1]
+    return last if last.dtype == torch.bool else last == 0

@@ -70,9 +70,14 @@ def twin(module: nn.Module) -> nn.Module:
 
 def _twin(module: nn.Module, made: dict[int, nn.Module]) -> nn.Module:
     if id(module) not in made:
-        new = made[id(module)] = copy.copy(module)
+        # Not copied as an object: parametrised modules refuse that.
+        new = made[id(module)] = object.__new__(type(module))
+        object.__setattr__(new, "__dict__", dict(vars(module)))
         inner = {n: m and _twin(m, made) for n, m in module._modules.items()}
         object.__setattr__(new, "_modules", inner)
         vars(new)["_parameters"] = module._parameters
         vars(new)["_buffers"] = module._buffers
+        # Models of transformers hook themselves at their first call, each for itself.
+        hooks = {n: copy.copy(v) for n, v in vars(module).items() if n.endswith("_hooks")}
+        vars(new).update(hooks)
     return made[id(module)]

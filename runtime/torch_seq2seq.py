@@ -12,7 +12,8 @@ from torch.nn.functional import pad
 
 from ge.dialects.diagnostics import UnsupportedError
 from ge.lowering.pipelines import Options
-from ge.runtime.torch_decoder import Growing, padded_length
+from ge.runtime.torch_decoder import padded_length, static_cache
+from ge.runtime.torch_held import Held, check_kinds
 from ge.runtime.torch_model import Specialised, TorchModel
 
 TAKEN = ("decoder_input_ids", "encoder_outputs", "cache")
@@ -40,16 +41,11 @@ class _Step(nn.Module):
         cross: list[torch.Tensor],
     ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
         """The logits, and the caches: `cross` may be empty, then it is computed."""
-        from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache, StaticLayer
+        from transformers.cache_utils import DynamicCache, EncoderDecoderCache
         from transformers.modeling_outputs import BaseModelOutput
 
-        layers = [StaticLayer(max_cache_len=own[0].shape[2]) for _ in own[::2]]
-        for layer, keys, values in zip(layers, own[::2], own[1::2], strict=True):
-            layer.keys, layer.values = keys, values
-            layer.device, layer.dtype = keys.device, keys.dtype
-            layer.cumulative_length = start[0].clone()
-            layer.is_initialized = True
-        cache = EncoderDecoderCache(Cache(layers=layers), DynamicCache())
+        kept = static_cache(own, start)
+        cache = EncoderDecoderCache(kept, DynamicCache())
         for i, (keys, values) in enumerate(zip(cross[::2], cross[1::2], strict=True)):
             cache.cross_attention_cache.update(keys, values, i)
             cache.is_updated[i] = True
@@ -65,7 +61,7 @@ class _Step(nn.Module):
         made = cache.cross_attention_cache.layers
         return (
             out.logits,
-            [t for layer in layers for t in (layer.keys, layer.values)],
+            [t for layer in kept.layers for t in (layer.keys, layer.values)],
             [t for layer in made for t in (layer.keys, layer.values)],
         )
 
@@ -102,7 +98,8 @@ class EncoderDecoder(TorchModel):
         cache, ids = given["cache"], given["decoder_input_ids"]
         encoded = given["encoder_outputs"][0]
         self._check(given)
-        own = Growing(cache.self_attention_cache, self._layers, self._empty(ids.shape[0]))
+        check_kinds(cache.self_attention_cache)
+        own = Held(cache.self_attention_cache, [self._empty(ids.shape[0])] * (2 * self._layers))
         cross = [t for c in cache.cross_attention_cache.layers for t in (c.keys, c.values)]
         length = ids.shape[1]
         behind = padded_length(length) - length

@@ -39,7 +39,7 @@ class Flow(NamedTuple):
 
     target: int
     numbers: tuple[Value, ...]
-    """Its number operands: integers and registers."""
+    """Its number operands, and the registers in its lists of numbers."""
     reads: tuple[int, ...]
     """The registers among them."""
 
@@ -50,18 +50,18 @@ def flow(inst: Inst) -> Flow:
     target, numbers, lists = _operands(row)
     found = [args[index] for index in numbers]
     for index in lists:
-        found += args[index]
+        found += [v for v in args[index] if type(v) is Reg]
     if row is scalar.core:
         found.append(Reg(CORE))
     reads = tuple([v.number for v in found if type(v) is Reg])
-    return Flow(-1 if target is None else args[target].number, tuple(found), reads)
+    return Flow(args[target].number if target >= 0 else -1, tuple(found), reads)
 
 
 @cache
-def _operands(row: Instr) -> tuple[int | None, list[int], list[int]]:
-    """Which operands are the target, numbers, and lists of numbers."""
+def _operands(row: Instr) -> tuple[int, list[int], list[int]]:
+    """Which operands are the target, -1 for none, numbers, and lists of numbers."""
     kinds = list(enumerate(row.operands.values()))
-    target = next((i for i, kind in kinds if isinstance(kind, RegKind)), None)
+    target = next((i for i, kind in kinds if isinstance(kind, RegKind)), -1)
     numbers = [i for i, kind in kinds if isinstance(kind, NumKind)]
     return target, numbers, [i for i, kind in kinds if isinstance(kind, DimsKind)]
 
@@ -161,7 +161,8 @@ class Reader:
 
     def _before(self, region: Region, demand: Demand) -> Demand:
         at = {region.end: dict(demand)}
-        wanted = set(region.targets.values())
+        targets, flows = region.targets, self.flows
+        wanted = set(targets.values())
         for item in reversed(region.body):
             if isinstance(item, Region):
                 self.settle(item, {r: m for r, m in demand.items() if r in item.writes})
@@ -169,29 +170,32 @@ class Reader:
                 place = item.start
             else:
                 place = item
-                self._step(region, item, demand)
-                if place in region.targets:
-                    _join(demand, at[region.targets[place]])
+                target, _, reads = flows[place]
+                if target >= 0:
+                    if (modulus := demand.pop(target, 1)) != 1:
+                        self._operands(region, place, modulus, demand)
+                else:
+                    if place in targets and self._code[place].instr is scalar.jump:
+                        demand.clear()
+                    for register in reads:
+                        demand[register] = EXACT
+                if place in targets:
+                    _join(demand, at[targets[place]])
             if place in wanted:
                 at[place] = dict(demand)
         return demand
 
-    def _step(self, region: Region, place: int, demand: Demand) -> None:
-        target, numbers, reads = self.flows[place]
-        if target < 0:
-            if self._code[place].instr is scalar.jump:
-                demand.clear()
-            for register in reads:
-                demand[register] = EXACT
-            return
-        modulus = demand.pop(target, 1)
-        if modulus == 1:
-            return
+    def _operands(self, region: Region, place: int, modulus: int, demand: Demand) -> None:
+        """Need what a scalar instruction reads whose result is needed modulo `modulus`."""
+        numbers = self.flows[place].numbers
         rule = MODULAR.get(self._code[place].instr.mnemonic, _exact)
         moduli = region.needed[place] = rule(modulus, numbers)
         for number, needed in zip(numbers, moduli, strict=True):
-            if isinstance(number, Reg) and needed != 1:
-                demand[number.number] = lcm(demand.get(number.number, 1), needed)
+            if type(number) is Reg and needed != 1:
+                register = number.number
+                old = demand.get(register, 1)
+                if old != needed:
+                    demand[register] = lcm(old, needed)
 
 
 def _join(demand: Demand, other: Demand) -> bool:

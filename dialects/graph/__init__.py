@@ -21,7 +21,8 @@ def __getattr__(name: str) -> object:
     from xdsl.ir import Dialect
 
     from ge.dialects.graph.base import ConstantOp
+    from ge.dialects.graph.control import CONTROL_OPS
     from ge.dialects.graph.ops import OPS
 
-    globals().update(OPS=OPS, Graph=Dialect("graph", [ConstantOp, *OPS.values()]))
+    globals().update(OPS=OPS, Graph=Dialect("graph", [ConstantOp, *CONTROL_OPS, *OPS.values()]))
     return globals()[name]

@@ -1,8 +1,11 @@
-"""A model as a module: one function `main` whose attributes name its inputs and outputs."""
+"""A model as a module: a function `main` whose attributes name its inputs and outputs.
+
+Beside it stand the functions that its control flow runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -16,20 +19,33 @@ def make_module(
     outputs: Sequence[SSAValue],
     input_names: Sequence[str],
     output_names: Sequence[str],
+    functions: Sequence[FuncOp] = (),
 ) -> ModuleOp:
     """A model from its operations; the return is added to the block."""
-    block.add_op(ReturnOp(*outputs))
-    types = ([a.type for a in block.args], [v.type for v in outputs])
-    main = FuncOp("main", types, Region(block))
+    main = make_function("main", block, outputs)
     main.attributes["input_names"] = _names(input_names)
     main.attributes["output_names"] = _names(output_names)
-    return ModuleOp([main])
+    return ModuleOp([main, *functions])
+
+
+def make_function(name: str, block: Block, outputs: Sequence[SSAValue]) -> FuncOp:
+    """A function from its operations; the return is added to the block."""
+    block.add_op(ReturnOp(*outputs))
+    types = ([a.type for a in block.args], [v.type for v in outputs])
+    return FuncOp(name, types, Region(block))
+
+
+def functions_of(module: ModuleOp) -> Iterator[FuncOp]:
+    """The function of the model and those that it runs."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.body.blocks:
+            yield op
 
 
 def main_of(module: ModuleOp) -> FuncOp:
     """The function of the model; raises InputError for a module without one."""
-    for op in module.ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == "main" and op.body.blocks:
+    for op in functions_of(module):
+        if op.sym_name.data == "main":
             return op
     raise InputError("a module must have a function 'main' with a body, got none")
 

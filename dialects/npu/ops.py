@@ -22,6 +22,8 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
+    operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -87,6 +89,8 @@ class InvokeOp(IRDLOperation):
     Run a kernel on tensors, each seen from an offset in elements on.
 
     The last `outs` of them are written. `sources` names the model's nodes this run stands for.
+    Inside loops, `steps` has a number for each loop and tensor, the outermost loop's first: so
+    many elements further on the tensor is seen with each trip.
     """
 
     name = "npu.invoke"
@@ -94,9 +98,83 @@ class InvokeOp(IRDLOperation):
     outs = prop_def(IntegerAttr[I64])
     offsets = prop_def(IntsAttr)
     sources = prop_def(ArrayAttr[StringAttr])
+    steps = opt_prop_def(IntsAttr)
     args = var_operand_def(HbmType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$callee $args `outs` $outs `offsets` $offsets attr-dict `:` type($args)"
+
+    @property
+    def written(self) -> int:
+        """The number of the first operand that is written."""
+        return len(self.args) - self.outs.value.data
+
+    def verify_(self) -> None:
+        _check_steps(self, len(self.args))
+
+
+def _check_steps(op: InvokeOp | ChooseOp | RepeatOp, operands: int) -> None:
+    """As many steps as operands in each loop around."""
+    if op.steps is None:
+        return
+    loops, above = 0, op.parent_op()
+    while above is not None:
+        loops += isinstance(above, RepeatOp)
+        above = above.parent_op()
+    if len(op.steps.data) != loops * operands:
+        have = len(op.steps.data)
+        raise VerifyException(f"{op.name}: must have {loops * operands} steps, got {have}")
+
+
+@irdl_op_definition
+class ChooseOp(IRDLOperation):
+    """
+    Run the first calls if the element of `condition` at `offset` is not 0, else the second ones.
+
+    `steps` are as those of a call.
+    """
+
+    name = "npu.choose"
+    condition = operand_def(HbmType)
+    offset = prop_def(IntegerAttr[I64])
+    steps = opt_prop_def(IntsAttr)
+    then = region_def("single_block")
+    otherwise = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$condition `at` $offset attr-dict-with-keyword `:` type($condition) "
+        "$then `else` $otherwise"
+    )
+
+    def verify_(self) -> None:
+        _check_steps(self, 1)
+
+
+@irdl_op_definition
+class RepeatOp(IRDLOperation):
+    """
+    Run calls `trips` times, 0 for no end, while the element of `condition` at `offset` is not 0.
+
+    Without a condition it runs them `trips` times. `steps` are as those of a call.
+    """
+
+    name = "npu.repeat"
+    condition = opt_operand_def(HbmType)
+    trips = prop_def(IntegerAttr[I64])
+    offset = prop_def(IntegerAttr[I64])
+    steps = opt_prop_def(IntsAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$trips (`while` $condition^ `:` type($condition))? `at` $offset "
+        "attr-dict-with-keyword $body"
+    )
+
+    def verify_(self) -> None:
+        _check_steps(self, 1 if self.condition else 0)
+        if self.condition is None and self.trips.value.data < 1:
+            raise VerifyException(f"{self.name}: must have a condition or a number of trips")
 
 
 @irdl_op_definition
@@ -226,6 +304,8 @@ PROGRAM_OPS: tuple[type[IRDLOperation], ...] = (
     ProgramOp,
     TensorOp,
     InvokeOp,
+    ChooseOp,
+    RepeatOp,
     RoutineOp,
     FunctionOp,
     LabelOp,

@@ -43,3 +43,16 @@ def test_a_variance_beyond_half_floats_keeps_its_norm(variance: float) -> None:
     got = ge.compile(model, precision="fp16").run({"x": x}, check_hazards=True)
     (want,) = run(model, {"x": x})
     np.testing.assert_allclose(next(iter(got.values())), want, atol=1e-2)
+
+
+@pytest.mark.parametrize("reduction", ["ReduceMean", "ReduceSumSquare", "ReduceL2"])
+def test_squares_of_large_numbers_are_summed_in_single_precision(reduction: str) -> None:
+    net = Net(1)
+    squared = reduction in ("ReduceSumSquare", "ReduceL2")
+    summed = "x" if squared else net("Mul", "x", "x")
+    total = net(reduction, summed, axes=[-1], keepdims=1)
+    root = total if reduction == "ReduceL2" else net("Sqrt", total)
+    model = net.model({"x": (3, 4)}, [net("Div", "x", root)], 17)
+    x = np.array([[300, -400, 500, 1], [1, 2, 3, 4], [0.5, 400, 0, -1]], np.float32)
+    got = ge.compile(model, target="tiny", precision="mixed").run({"x": x})
+    np.testing.assert_allclose(next(iter(got.values())), run(model, {"x": x})[0], atol=2e-3)

@@ -14,7 +14,9 @@ import pytest
 
 import ge
 from examples.models import Net
-from ge.runtime.program_cache import ENVIRONMENT, ProgramCache, cache_in, digest
+from ge.lowering.pipelines import Options
+from ge.runtime.program_cache import ENVIRONMENT, ProgramCache, cache_in, digest, options_parts
+from ge.runtime.specialise import SpecialisedModel
 
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
 
@@ -114,3 +116,37 @@ def test_processes_may_write_at_once(model: Path, tmp_path: Path) -> None:
     assert [writer.wait() for writer in writers] == [0, 0]
     assert len(list(folder.iterdir())) == 1
     assert ProgramCache(folder).get(_entries(folder)[0].stem) is not None
+
+
+def test_a_second_process_compiles_no_shapes_and_values_again(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    net = Net(seed=5)
+    y = net("Relu", net("MatMul", "x", net.normal(8, 8)))
+    many = net("Range", np.asarray(0, np.int64), "n", np.asarray(1, np.int64))
+    open_model = net.model(
+        {"x": ("rows", 8), "n": ()}, [y, many], 17, {"n": onnx.TensorProto.INT64}
+    )
+    cache = ProgramCache(tmp_path / "cache")
+    inputs: list[dict[str, Any]] = [
+        {"x": X[:rows], "n": np.asarray(count, np.int64)}
+        for rows, count in ((2, 3), (4, 3), (4, 5))
+    ]
+    options = Options(target="tiny")
+    first = SpecialisedModel(open_model, options, cache)
+    want = [first.run(given) for given in inputs]
+    assert len(_entries(cache.folder)) == 3
+    monkeypatch.setattr("ge.runtime.specialise.finish", None)
+    again = SpecialisedModel(open_model, options, cache)
+    for given, outputs in zip(inputs, want, strict=True):
+        for got, known in zip(again.run(given).values(), outputs.values(), strict=True):
+            np.testing.assert_array_equal(got, known)
+
+
+def test_another_machine_under_the_same_name_is_another_entry(tmp_path: Path) -> None:
+    file = tmp_path / "m.toml"
+    options = Options(target=str(file))
+    file.write_text("a = 1")
+    one = digest(options_parts(options))
+    file.write_text("a = 2")
+    assert digest(options_parts(options)) != one

@@ -161,3 +161,37 @@ def test_files_that_are_something_else_are_named(tmp_path: Path) -> None:
         engine.LoadModel(tmp_path / "m.pt2")
     with pytest.raises(InputError, match="no such file"):
         engine.LoadModel(tmp_path / "no.pt")
+
+
+class _Choice(nn.Module):
+    """One of two layers, as the data say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+        self.b = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.cond(
+            x.sum() > 0, lambda x: self.a(x).relu(), lambda x: self.b(x).softmax(-1), (x,)
+        )
+
+
+def test_branches_and_loops_are_saved_as_torch_has_them(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    lstm, choice = nn.LSTM(6, 8), _Choice()
+    for module, x in ((lstm, torch.randn(20, 2, 6)), (choice, torch.randn(4, 8))):
+        optimized = ge.GraphEngine(CONFIG)
+        call = optimized.Optimize(module.eval())
+        for shift in (1, -1):
+            got, want = (pick(f(x + shift)) for f in (call, module))
+            close(got, want.detach())
+        optimized.SaveOptimizedModel(tmp_path / "m.pt")
+        again = torch.jit.load(tmp_path / "m.pt")
+        close(pick(again(x)), pick(module(x)).detach())
+
+
+def pick(outputs: Any) -> torch.Tensor:
+    """The first of several outputs."""
+    first: torch.Tensor = outputs[0] if isinstance(outputs, tuple) else outputs
+    return first

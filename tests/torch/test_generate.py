@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, StaticCache
 
 import ge
+from ge.dialects.diagnostics import UnsupportedError
 from ge.runtime.device import DEVICE
 from ge.runtime.torch_optimized import MODEL
 
@@ -107,6 +109,31 @@ def test_other_models_generate_too() -> None:
     device = ge.GraphEngine(CONFIG).Optimize(model)
     how = {"max_length": 12, "pad_token_id": 0}
     assert torch.equal(device.generate(IDS, **how), model.generate(IDS, **how))
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "how"),
+    [("Mistral", 1, {}), ("Gemma2", 2, {"cache_implementation": "static"})],
+    ids=["every layer", "every other layer"],
+)
+def test_tokens_behind_a_window_are_forgotten(name: str, layers: int, how: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    shape = {"vocab_size": 64, "hidden_size": 16, "intermediate_size": 16, "head_dim": 8}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "sliding_window": 4}
+    ends = {"pad_token_id": 0, "eos_token_id": None, "num_hidden_layers": layers}
+    config = getattr(transformers, f"{name}Config")(**shape, **heads, **ends)
+    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    device = ge.GraphEngine(CONFIG).Optimize(model)
+    how = {"attention_mask": MASK, "max_length": 12, **how}
+    assert torch.equal(device.generate(PADDED, **how), model.generate(PADDED, **how))
+
+
+def test_what_keeps_no_keys_is_refused() -> None:
+    cache = transformers.DynamicCache()
+    cache.layers.append(transformers.cache_utils.LinearAttentionLayer())
+    device = ge.GraphEngine(CONFIG).Optimize(llama())
+    with pytest.raises(UnsupportedError, match="got a DynamicCache with a LinearAttentionLayer"):
+        device(IDS, cache=cache)
 
 
 def test_a_model_from_a_folder_stays_a_model_of_its_class(tmp_path: Path) -> None:

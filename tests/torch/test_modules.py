@@ -57,6 +57,14 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cache of more": (nets.Cache, (torch.randn(3, 4), torch.tensor([5, 0, 2]))),
     "in place": (nets.InPlace, (torch.randn(2, 3),)),
     "count": (nets.Count, (torch.ones(2), 3)),
+    "parametrised": (
+        lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)),
+        (torch.randn(2, 4),),
+    ),
+    "a window wider than the image": (
+        lambda: nn.AvgPool2d(9, ceil_mode=True),
+        (torch.randn(1, 2, 4, 5),),
+    ),
 }
 
 
@@ -73,6 +81,16 @@ def test_arguments_may_be_named_and_numbers_may_change() -> None:
     x = torch.randn(1, 3, 8, 8)
     for scale in (2, 5):
         close(device(scale=scale, x=x), module(x, scale))
+
+
+def test_hooks_belong_to_the_module_that_they_were_put_on() -> None:
+    module = nn.Sequential(nn.Linear(4, 2))
+    device = GraphEngine(CONFIG).Optimize(module)
+    x = torch.randn(3, 4)
+    want = module(x).detach()
+    module[0].register_forward_hook(lambda *_: torch.zeros(3, 2))
+    close(device(x), want)
+    close(module(x), torch.zeros(3, 2))
 
 
 def test_each_shape_is_compiled_once() -> None:

@@ -1,0 +1,189 @@
+"""Loop: a body that the device runs again and again; where that is short or known, written out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import i64
+from xdsl.ir import BlockArgument, SSAValue
+
+from ge.dialects.diagnostics import InputError
+from ge.dialects.graph.base import tensor
+from ge.dialects.graph.control import CONDITION
+from ge.dialects.graph.ops.binary import AddOp, AndOp, LessOp
+from ge.dialects.graph.ops.layout import ReshapeOp
+from ge.frontend.onnx_bodies import (
+    FEW_TRIPS,
+    MOST_TRIPS,
+    Bodies,
+    Part,
+    Trips,
+    chosen,
+    repeat,
+    stacked,
+)
+from ge.frontend.onnx_nodes import Node, Refused, Value
+from ge.frontend.onnx_stages import Bounded
+
+ENDLESS = 1 << 31
+"""Trip counts from here on stand for no limit."""
+
+
+def loop(bodies: Bodies, node: Node) -> list[Value]:
+    """A loop on the device; a short one of known length, or one that has to change, written out."""
+    most, alive = node.input(0), node.input(1)
+    found = _Loop(
+        bodies,
+        node,
+        None if most is None or _is_endless(most) else most,
+        np.asarray(True) if alive is None else alive,
+        [node.needed(i) for i in range(2, len(node.inputs))],
+    )
+    if found.is_short() or found.is_known():
+        return _written_out(found)
+    try:
+        with bodies.attempt():
+            return _on_device(found)
+    except (Refused, InputError) as e:
+        unknown = found.alive if found.most is None else found.most
+        if isinstance(unknown, SSAValue):
+            reason = e.reason if isinstance(e, Refused) else e.message
+            raise Refused(reason, "a known trip count", unknown) from None
+    return _written_out(found)
+
+
+def _is_endless(most: Value) -> bool:
+    """Whether a trip count only says that the condition ends the loop."""
+    return not isinstance(most, SSAValue) and int(most.reshape(-1)[0]) >= ENDLESS
+
+
+@dataclass
+class _Loop:
+    """An ONNX loop: its trips at most, its first condition, and what it begins with."""
+
+    bodies: Bodies
+    node: Node
+    most: Value | None
+    alive: Value
+    values: list[Value]
+
+    @property
+    def length(self) -> int | None:
+        """The trips at most, where that is known."""
+        known = self.most is not None and not isinstance(self.most, SSAValue)
+        return int(self.most.reshape(-1)[0]) if known else None  # type: ignore[union-attr]
+
+    def is_short(self) -> bool:
+        """Whether it has few trips, and all of them."""
+        few = self.length is not None and self.length <= FEW_TRIPS
+        return few and not isinstance(self.alive, SSAValue)
+
+    def is_known(self) -> bool:
+        """Whether all that its first trip gives is known: then all of it may be."""
+        begins = (self.alive, *self.values)
+        if isinstance(self.most, SSAValue) or any(isinstance(v, SSAValue) for v in begins):
+            return False
+        part = Part(self.bodies.builder.beside(), [])
+        first = [np.asarray(0, np.int64), *begins]
+        try:
+            self.bodies.into(part, self.node.attrs["body"], first)
+        except (Refused, InputError):
+            return False
+        return not any(isinstance(v, SSAValue) for v in part.results)
+
+
+def _on_device(loop: _Loop) -> list[Value]:
+    """The loop as a body that is run again; raises Refused where what it carries changes its type.
+
+    A trip number that nothing reads, and a condition that always holds, are left out.
+    """
+    bodies, node, length = loop.bodies, loop.node, loop.length
+    g = bodies.builder
+    part = Part(g.beside(), [])
+    block = part.block
+    own = [block.insert_arg(g.type_of(v), i) for i, v in enumerate(loop.values)]
+    trip = block.insert_arg(tensor((), i64), len(own))
+    # Inside a trip the condition holds.
+    bodies.into(part, node.attrs["body"], [trip, np.asarray(True), *own])
+    on, *made = part.results
+    new, rows = made[: len(own)], made[len(own) :]
+    if [part.builder.type_of(v) for v in new] != [v.type for v in own]:
+        raise Refused("what it carries must keep its type", "a known trip count", _unknown(loop))
+    always = length is not None and not isinstance(on, SSAValue) and bool(on.reshape(-1)[0])
+    if always and not isinstance(loop.alive, SSAValue):
+        return _counted(loop, part, trip, new, rows)
+    return _while(loop, part, trip, on, new, rows)
+
+
+def _unknown(loop: _Loop) -> SSAValue | None:
+    return loop.most if isinstance(loop.most, SSAValue) else None
+
+
+def _counted(
+    loop: _Loop, part: Part, trip: SSAValue, new: list[Value], rows: list[Value]
+) -> list[Value]:
+    """A loop of known length: the trip number is a place of all of them."""
+    assert loop.length is not None
+    numbers: list[Value] = [np.arange(loop.length)] if trip.first_use else []
+    if not numbers:
+        part.block.erase_arg(cast(BlockArgument, trip))
+    part.results = [*new, *rows]
+    turns = ((1,) * len(numbers), (1,) * len(rows))
+    trips = Trips(loop.length, slices=numbers, turns=turns[0], row_turns=turns[1])
+    return repeat(loop.bodies.builder, loop.values, trips, part)
+
+
+def _while(
+    loop: _Loop, part: Part, trip: SSAValue, on: Value, new: list[Value], rows: list[Value]
+) -> list[Value]:
+    """A loop that its condition ends: that is carried, and so is the trip number."""
+    g, inner, length = loop.bodies.builder, part.builder, loop.length
+    if rows and (length is None or not loop.bodies.outermost):
+        what = "what a loop collects must have a known length"
+        raise Refused(what, "a known trip count", _unknown(loop))
+    behind = inner.one(AddOp, trip, np.asarray(1, np.int64))
+    on, alive = inner.one(ReshapeOp, on, shape=()), g.one(ReshapeOp, loop.alive, shape=())
+    if isinstance(loop.most, SSAValue):
+        most = g.one(ReshapeOp, loop.most, shape=())
+        on = inner.one(AndOp, on, inner.one(LessOp, behind, most))
+        alive = g.one(AndOp, alive, g.one(LessOp, np.asarray(0, np.int64), most))
+    part.block.insert_arg(CONDITION, 0)
+    part.results = [on, *new, behind, *rows]
+    carried = [alive, *loop.values, np.asarray(0, np.int64)]
+    trips = Trips(length, conditional=True, row_turns=(1,) * len(rows))
+    _, *made = repeat(g, carried, trips, part)
+    values, count, wide = made[: len(new)], made[len(new)], made[len(new) + 1 :]
+    if not rows:
+        return values
+    ends = [*(None for _ in values), *(0 for _ in wide)]
+    raise Bounded([g.ssa(v) for v in (*values, *wide, count)], ends)
+
+
+def _written_out(loop: _Loop) -> list[Value]:
+    """Its trips one behind the other; after a false condition the values stay as they are."""
+    bodies, most, alive, values = loop.bodies, loop.length, loop.alive, loop.values
+    scanned: list[list[Value]] = [[] for _ in loop.node.used[len(values) :]]
+    trip = 0
+    while not _ended(alive) and (most is None or trip < most):
+        if trip == MOST_TRIPS or (most is None and isinstance(alive, SSAValue)):
+            raise Refused(f"must end after {MOST_TRIPS} trips at most", "a known trip count")
+        at = np.asarray(trip, np.int64)
+        on, *made = bodies.body(loop.node.attrs["body"], [at, alive, *values])
+        new, parts = made[: len(values)], made[len(values) :]
+        if isinstance(alive, SSAValue):
+            if parts:
+                what = "what a loop collects must not depend on its condition"
+                raise Refused(what, "a known condition", alive)
+            g = bodies.builder
+            new = [chosen(g, alive, a, b) for a, b in zip(new, values, strict=True)]
+            on = g.one(AndOp, *(g.one(ReshapeOp, v, shape=()) for v in (alive, on)))
+        for rows, part in zip(scanned, parts, strict=True):
+            rows.append(part)
+        alive, values, trip = on, new, trip + 1
+    return [*values, *(stacked(bodies.builder, rows, 0) for rows in scanned)]
+
+
+def _ended(alive: Value) -> bool:
+    return not isinstance(alive, SSAValue) and not bool(alive.reshape(-1)[0])
