@@ -15,13 +15,18 @@ KEPT = 8
 """The last registers: a kernel leaves them as they are."""
 
 
-def allocate(lines: list[Line], arguments: dict[Virtual, Reg], where: str) -> list[Line]:
+def allocate(
+    lines: list[Line], arguments: dict[Virtual, Reg], where: str, *, stay: bool = False
+) -> list[Line]:
     """The lines over real registers; `arguments` hold their values from the start.
 
-    A value that a loop uses but does not make stays alive until the loop ends.
+    A value that a loop uses but does not make stays alive until the loop ends; arguments that
+    `stay` are there behind the lines, too.
     """
     lines = without_dead(lines)
     last = _last_uses(lines, arguments)
+    if stay:
+        last |= dict.fromkeys(arguments, len(lines))
     free = [n for n in range(REGISTERS - KEPT) if Reg(n) not in arguments.values()]
     heapify(free)
     held: dict[Virtual, Reg] = dict(arguments)

@@ -76,24 +76,24 @@ class Between:
         self.read: list[Span] = []
         self.written: list[Span] = []
 
-    def before(self, call: InvokeOp) -> list[Operation]:
-        """The operations in front of a call."""
+    def before(self, call: InvokeOp) -> tuple[list[Operation], list[Operation]]:
+        """The operations in front of a call; between the two is what need not wait for others."""
         name = call.callee.root_reference.data
         read, written = self.spans(call)
         ids = _free(self.used.get(self.last), self.used.get(name))
         alone = not (_meet(read, self.written) or _meet(written, [*self.read, *self.written]))
-        flags: Sequence[tuple[Any, ...]] = ()
+        first: Sequence[tuple[Any, ...]] = ()
+        then = first
         if ids and alone and 0 < self.calls < ROW:
-            flags = leaving(ids)
+            first = leaving(ids)
         elif self.calls or not alone:
-            flags = MEETING
+            first, then = MEETING[:1], MEETING[1:]
             self.restart()
-        found: list[Operation] = [INST_OPS[name].of(*args) for name, *args in flags]
         self.calls += 1
         self.last = name
         self.read += read
         self.written += written
-        return found
+        return _operations(first), _operations(then)
 
     def restart(self, read: Sequence[Span] = ()) -> None:
         """All cores have met, but for what their scalar units have read since."""
@@ -113,6 +113,10 @@ class Between:
         """What a call reads, and what it writes: whole tensors."""
         found = [self.span(value) for value in call.args]
         return found[: call.written], found[call.written :]
+
+
+def _operations(steps: Sequence[tuple[Any, ...]]) -> list[Operation]:
+    return [INST_OPS[name].of(*args) for name, *args in steps]
 
 
 def _meet(some: Sequence[Span], others: Sequence[Span]) -> bool:

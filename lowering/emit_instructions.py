@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -14,6 +15,7 @@ from ge.dialects.npu.operands import Name, Sym
 from ge.dialects.npu.ops import (
     INST_OPS,
     ChooseOp,
+    FunctionOp,
     InvokeOp,
     LabelOp,
     ProgramOp,
@@ -23,9 +25,10 @@ from ge.dialects.npu.ops import (
 from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS
 from ge.dialects.npu.tree import KernelOp
 from ge.dialects.weights import WeightsAttr
-from ge.lowering.between_calls import Flags, flags_of
-from ge.lowering.emit_kernel import emit
+from ge.lowering.between_calls import flags_of
+from ge.lowering.emit_kernel import emit, emit_ahead
 from ge.lowering.emit_main import main_function
+from ge.lowering.load_ahead import AHEAD, Ahead, loads_ahead
 from ge.lowering.programs import programs_of
 from ge.lowering.scalars import Line
 
@@ -40,30 +43,40 @@ class EmitInstructionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_of(op):
-            used: dict[str, Flags] = {}
-            for kernel in program.body.block.ops:
-                if isinstance(kernel, KernelOp) and kernel.dims is not None:
-                    if self.overlap:
-                        used[kernel.sym_name.data] = flags_of(kernel)
-                    _emit_kernel(kernel, program.cores.value.data)
-            program.body.block.add_op(main_function(program, symbols_of(program), used))
+            trees = [op for op in program.body.block.ops if isinstance(op, KernelOp) and op.dims]
+            used = {k.sym_name.data: flags_of(k) for k in trees if self.overlap}
+            native = bool(program.native.value.data)
+            ahead = loads_ahead(program, used) if self.overlap and native else {}
+            for kernel in trees:
+                _emit_kernel(program, kernel, ahead.get(kernel.sym_name.data, ()))
+            program.body.block.add_op(main_function(program, symbols_of(program), used, ahead))
             for done in reversed(list(program.body.block.ops)):
                 if isinstance(done, InvokeOp | ChooseOp | RepeatOp):
                     Rewriter.erase_op(done)
 
 
-def _emit_kernel(kernel: KernelOp, cores: int) -> None:
-    lines = emit(kernel, cores)
+def _emit_kernel(program: ProgramOp, kernel: KernelOp, ahead: Ahead) -> None:
+    cores, name = program.cores.value.data, kernel.sym_name.data
+    lines = emit(kernel, cores, ahead)
+    if ahead:
+        first = Block()
+        _write(first, emit_ahead(kernel, cores, ahead), f".L{name}{AHEAD}_")
+        properties = {"sym_name": StringAttr(name + AHEAD)}
+        function = FunctionOp.create(properties=properties, regions=[Region(first)])
+        program.body.block.add_op(function)
     args = kernel.body.block.args
     block = Block(arg_types=[a.type for a in args])
     for old, new in zip(args, block.args, strict=True):
         new.name_hint = old.name_hint
-    prefix = f".L{kernel.sym_name.data}_"
-    for line in lines:
-        block.add_op(_operation(line, prefix))
+    _write(block, lines, f".L{name}_")
     kernel.properties.pop("dims")
     kernel.body.detach_block(0).erase()
     kernel.body.add_block(block)
+
+
+def _write(block: Block, lines: Sequence[Line], prefix: str) -> None:
+    for line in lines:
+        block.add_op(_operation(line, prefix))
 
 
 def _operation(line: Line, prefix: str) -> Operation:

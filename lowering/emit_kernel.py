@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu.operands import Name, Reg
 from ge.dialects.npu.tree import (
@@ -21,13 +21,22 @@ from ge.dialects.npu.tree import (
 from ge.lowering.allocate_registers import allocate
 from ge.lowering.emit_statement import StatementWriter
 from ge.lowering.frames import Frame
+from ge.lowering.load_ahead import FLAG, HAND_OVER, Ahead, above
 from ge.lowering.scalars import Line, Scalar, ScalarWriter, Virtual
 from ge.lowering.scopes import stage_of
 
 
-def emit(kernel: KernelOp, cores: int) -> list[Line]:
-    """The kernel's code. Its arguments come in registers x0, x1, ... in order."""
-    return _Emitter(kernel, cores).lines()
+def emit(kernel: KernelOp, cores: int, ahead: Ahead = ()) -> list[Line]:
+    """The kernel's code. Its arguments come in registers x0, x1, ... in order.
+
+    The first tiles of the loads `ahead` are there already: see `emit_ahead`.
+    """
+    return _Emitter(kernel, cores, ahead).lines()
+
+
+def emit_ahead(kernel: KernelOp, cores: int, ahead: Ahead) -> list[Line]:
+    """Code that loads the first tiles of `ahead` and leaves the arguments where they are."""
+    return _Emitter(kernel, cores, ahead).lines_ahead()
 
 
 @dataclass(frozen=True)
@@ -41,9 +50,12 @@ class _Trips:
 
 
 class _Emitter:
-    def __init__(self, kernel: KernelOp, cores: int) -> None:
+    def __init__(self, kernel: KernelOp, cores: int, ahead: Ahead) -> None:
         self.kernel = kernel
         self.cores = cores
+        self.ahead = ahead
+        self.homes = {home for load in ahead for home in above(load)}
+        """The loops around them."""
         self.out = ScalarWriter()
         args = kernel.body.block.args
         self.arguments: dict[SSAValue, Virtual] = {arg: self.out.register() for arg in args}
@@ -52,19 +64,54 @@ class _Emitter:
         self.core: Scalar = 0
 
     def lines(self) -> list[Line]:
-        assert self.kernel.dims is not None
-        extents: dict[str, tuple[Scalar, Scalar]] = {d: (0, n) for d, n in self.kernel.dims.data}
-        frame = Frame(self.kernel, None, extents, 0)
-        self.core = self.out.register()
-        self.out.emit("core", self.core)
+        frame = self.start()
+        counted = {load.parent_op() for load in self.ahead}
         for op in self.kernel.body.walk():
-            if isinstance(op, ForOp) and _rotates(op) and op.parent_op() is not self.kernel:
+            inner = isinstance(op, ForOp) and op.parent_op() is not self.kernel
+            if isinstance(op, ForOp) and inner and (_rotates(op) or op in counted):
                 self.bases[op] = self.out.variable(0)
         for child in self.kernel.body.block.ops:
             self.child(child, frame)
+        return self.allocated(stay=False)
+
+    def start(self) -> Frame:
+        """The kernel as a whole, and the number of the core in a register."""
+        assert self.kernel.dims is not None
+        self.core = self.out.register()
+        self.out.emit("core", self.core)
+        return Frame(self.kernel, None, {d: (0, n) for d, n in self.kernel.dims.data}, 0)
+
+    def allocated(self, *, stay: bool) -> list[Line]:
         self.out.emit("ret")
         registers = {v: Reg(n) for n, v in enumerate(self.arguments.values())}
-        return allocate(self.out.lines, registers, f"kernel '{self.kernel.sym_name.data}'")
+        where = f"kernel '{self.kernel.sym_name.data}'"
+        return allocate(self.out.lines, registers, where, stay=stay)
+
+    def lines_ahead(self) -> list[Line]:
+        frame = self.start()
+        for pair in HAND_OVER:
+            self.out.emit("set_flag", *pair, FLAG)
+            self.out.emit("wait_flag", *pair, FLAG)
+        self.first(self.kernel.body.block, frame)
+        return self.allocated(stay=True)
+
+    def first(self, block: Block, frame: Frame) -> None:
+        """The loads ahead in the first iteration of every loop, if this core has one."""
+        for op in block.ops:
+            if isinstance(op, MoveOp) and op in self.ahead:
+                self.statements.write(op, frame)
+            elif isinstance(op, ForOp) and op in self.homes:
+                trips = self.trips(op, frame)
+                end = self.out.label()
+                idle = op.cores is not None and (
+                    not isinstance(trips.total, int) or trips.total < self.cores
+                )
+                if idle:
+                    self.out.emit("bz", trips.mine, Name(end))
+                with self.out.scope():
+                    self.first(op.body.block, self.frame(op, frame, trips, 0))
+                if idle:
+                    self.out.place(end)
 
     def child(self, op: Operation, frame: Frame) -> None:
         if isinstance(op, ForOp):
@@ -76,17 +123,26 @@ class _Emitter:
 
     def statement(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
         """Write it, with a jump over it where tiles may go without it."""
-        if op.when is None:
-            self.statements.write(op, frame)
+        needed = self.needed(op, frame)
+        if isinstance(needed, int):
+            if needed:
+                self.statements.write(op, frame)
             return
-        (axis,) = op.when.data
-        first, size = self.statements.lowest(axis, frame), self.statements.extent(axis, frame)
-        needed = self.out.compute("slt", 1, self.out.add(first, size))
         skip = self.out.label()
         self.out.emit("bz", needed, Name(skip))
         with self.out.scope():
             self.statements.write(op, frame)
         self.out.place(skip)
+
+    def needed(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> Scalar:
+        """Zero where a tile goes without a statement."""
+        if op in self.ahead:
+            return frame.turn
+        if op.when is None:
+            return 1
+        (axis,) = op.when.data
+        first, size = self.statements.lowest(axis, frame), self.statements.extent(axis, frame)
+        return self.out.compute("slt", 1, self.out.add(first, size))
 
     def flag(self, op: FlagOp, frame: Frame) -> None:
         turn = self.out.mod(frame.turn, op.copies.value.data)

@@ -6,7 +6,7 @@ one is read, and meet again before it is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Region, SSAValue
@@ -28,6 +28,7 @@ from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import HbmType
 from ge.lowering.allocate_registers import KEPT
 from ge.lowering.between_calls import MEETING, Between, Flags
+from ge.lowering.load_ahead import AHEAD
 from ge.lowering.programs import Calls
 
 SCRATCH = Reg(REGISTERS - KEPT)
@@ -37,10 +38,13 @@ FIRST = Reg(0)
 
 
 def main_function(
-    program: ProgramOp, symbols: Mapping[TensorOp, Sym], used: Mapping[str, Flags]
+    program: ProgramOp,
+    symbols: Mapping[TensorOp, Sym],
+    used: Mapping[str, Flags],
+    ahead: Container[str],
 ) -> FunctionOp:
-    """The function that runs the program's calls."""
-    main = _Main(program, symbols, used)
+    """The function that runs the program's calls; kernels of `ahead` have loads before them."""
+    main = _Main(program, symbols, used, ahead)
     main.go_through(program.body.block)
     main.add("halt")
     region = Region(main.block)
@@ -49,8 +53,13 @@ def main_function(
 
 class _Main(Calls):
     def __init__(
-        self, program: ProgramOp, symbols: Mapping[TensorOp, Sym], used: Mapping[str, Flags]
+        self,
+        program: ProgramOp,
+        symbols: Mapping[TensorOp, Sym],
+        used: Mapping[str, Flags],
+        ahead: Container[str],
     ) -> None:
+        self.ahead = ahead
         self.native = bool(program.native.value.data)
         self.symbols = symbols
         self.between = Between(symbols, used)
@@ -75,13 +84,21 @@ class _Main(Calls):
         return f".L{self.labels - 1}"
 
     def call(self, call: InvokeOp) -> None:
-        self.block.add_ops(self.between.before(call) if self.native else [INST_OPS["launch"].of()])
+        """A call, its loads ahead before all cores meet if the kernel before leaves flags free."""
+        name = call.callee.root_reference.data
+        early = name in self.ahead and self.between.last in self.between.used
+        launch = INST_OPS["launch"].of
+        first, then = self.between.before(call) if self.native else ([launch()], [])
         self.met = False
+        self.block.add_ops([*first, *([] if early else then)])
         for number, value in enumerate(call.args):
             steps = _steps_of(call.steps, number, len(call.args))
             self.address(Reg(number), value, call.offsets.data[number], steps)
+        if name in self.ahead:
+            self.add("call", Name(name + AHEAD))
+        self.block.add_ops(then if early else [])
         self.block.add_op(SourceOp.create(properties={"sources": call.sources}))
-        self.add("call", Name(call.callee.root_reference.data))
+        self.add("call", Name(name))
 
     def address(self, into: Reg, value: SSAValue, offset: int, steps: Sequence[int]) -> None:
         """The address of an element, moved on by the trips of the loops around."""

@@ -133,8 +133,8 @@ class Stretches:
             elif inst.instr is scalar.call:
                 label = code.label(inst.args[0])
                 signature.append(self._call(label, constants, results))
-                kernel = code.kernel_of[label]
-                calls.append(Call(kernel, code.sources(kernel, place)))
+                if (kernel := code.kernel_of[label]) >= 0:
+                    calls.append(Call(kernel, code.sources(kernel, place)))
             elif inst.instr is sync.sync__arrive:
                 signature.append(inst.instr)
             else:
@@ -153,7 +153,7 @@ class Stretches:
     ) -> tuple[int, ...]:
         """The function and what its time depends on; what it leaves goes to `results`."""
         planner = self._layout.function(label)
-        if planner is None or self._code.kernel_of[label] < 0:
+        if planner is None:
             raise Irregular
         head: list[int] = []
         for register in planner.head:
