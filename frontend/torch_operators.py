@@ -7,7 +7,9 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
+from onnx import numpy_helper
 from onnxscript import opset23 as op
 from onnxscript.function_libs.torch_lib.ops.core import aten_index
 from torch._decomp import get_decompositions
@@ -37,6 +39,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 def translations() -> dict[Any, Callable[..., Any]]:
     """Translations that take the place of those of torch.onnx."""
     return {
+        aten.as_strided_scatter.default: _as_strided_scatter,
+        torch.ops.prims.as_strided_scatter.default: _as_strided_scatter,
         aten.index_copy.default: _index_copy,
         aten.index.Tensor: _index,
         aten.split.Tensor: _split,
@@ -64,6 +68,17 @@ def _split(self: Any, split_size: int, dim: int = 0) -> Any:
 
 def _unbind(self: Any, dim: int = 0) -> Any:
     return [op.Gather(self, op.Constant(value_int=i), axis=dim) for i in range(self.shape[dim])]
+
+
+def _as_strided_scatter(
+    self: Any, src: Any, size: Any, stride: Any, storage_offset: int = 0
+) -> Any:
+    """A tensor that lies in one piece, with elements put in at places that are known."""
+    grid = np.indices(size).reshape(len(size), -1)
+    places = storage_offset + np.array(stride) @ grid
+    at = op.Constant(value=numpy_helper.from_array(places.reshape(-1, 1)))
+    whole = op.ScatterND(op.Reshape(self, _ints(-1)), at, op.Reshape(src, _ints(-1)))
+    return op.Reshape(whole, _ints(*self.shape))
 
 
 def _index(self: Any, indices: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Max pooling and its gradient as choices between windows, without a search for places."""
+"""Max pooling and gradients of pooling without a search for places."""
 
 from __future__ import annotations
 
@@ -116,6 +116,30 @@ def max_pool_backward(
     assert total is not None
     top, left = pool.padding
     return total[..., top : top + pool.size[0], left : left + pool.size[1]]
+
+
+def average_pool_backward(
+    grad: Any,
+    x: Any,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Any:
+    """Each gradient shared among the elements of its window: two products with zeros and ones."""
+    pool = _Pool.of(x, kernel, stride, padding, (1,), grad.shape)
+    covers, counts = [], []
+    for n, outs, k, s, p in zip(*pool[:1], pool.outs, *pool[1:4], strict=True):
+        first = torch.arange(outs)[:, None] * s - p
+        at = torch.arange(n)
+        cover = ((first <= at) & (at < first + k)).to(grad.dtype)
+        whole = ((first + k).clamp(max=n + p) - first).to(grad.dtype)[:, 0]
+        covers.append(cover)
+        counts.append(whole if count_include_pad else cover.sum(1))
+    shares = grad / (divisor_override or counts[0][:, None] * counts[1])
+    return torch.matmul(torch.matmul(covers[0].t(), shares), covers[1])
 
 
 def _spread(x: Any, stride: Sequence[int]) -> Any:

@@ -197,11 +197,12 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     """
     if level is Level.GRAPH:
         rows = make_pass("split-rows", target=options.target)
+        parts = [make_pass(name) for name in ("decompose-operators", "fold-constants")]
         if not options.fuse:
-            first = [make_pass("decompose-operators"), rows, make_pass("graph-to-fused")]
+            first = [*parts, rows, make_pass("graph-to-fused")]
             joined = [make_pass("fuse-kernels", within=True)] if options.whole else []
             return [*first, *joined, make_pass("choose-layouts")]
-        first = [make_pass(name) for name in ("fold-batch-norm", "decompose-operators")]
+        first = [make_pass("fold-batch-norm"), *parts]
         rest = [make_pass(name) for name in ("merge-products", *PIPELINES["fuse"])]
         return [*first, rows, *rest]
     if level is Level.FUSED:

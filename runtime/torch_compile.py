@@ -16,7 +16,8 @@ from torch.utils import _pytree as pytree
 
 from ge.frontend.torch_arrays import to_argument, to_tensor
 from ge.frontend.torch_capture import Captured, capture_functional
-from ge.frontend.torch_graph import program_of_graph, training_decompositions
+from ge.frontend.torch_gradients import training_decompositions
+from ge.frontend.torch_graph import program_of_graph
 from ge.frontend.torch_operators import decompositions
 from ge.lowering.pipelines import Options
 from ge.runtime.driver import checked
@@ -63,7 +64,8 @@ class Graph:
         self._present = [v is not None for v in outs]
         self._numbers = [not isinstance(v.meta["val"], torch.Tensor) for v in outs if v is not None]
         with torch._guards.tracing(None):
-            program = program_of_graph(copy.deepcopy(graph))
+            own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+            program = program_of_graph(own)
             self._captured: Captured = capture_functional(program)
         self._known: dict[Any, Specialised] = {}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
@@ -29,6 +30,14 @@ def dtype_of(value: SSAValue) -> DType:
     """The element type of a tensor value."""
     assert isinstance(value.type, TensorType)
     return dtypes.of_ir(value.type.element_type)
+
+
+def _number(op: GraphOp, operands: Sequence[float | None]) -> float:
+    """The result of an operation on numbers: it is the same everywhere."""
+    types = iter(op.operands)
+    arrays = [None if v is None else np.asarray(v, dtype_of(next(types)).numpy) for v in operands]
+    (result,) = op.evaluate_all(arrays, op.attrs)
+    return float(result.flat[0])
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,8 @@ class RegionWriter:
             attrs = {k: v for k, v in attrs.items() if k not in _REDUCTION_ATTRS}
             arg = row.write(self.writer, operands[0], over, n, *operands[1:], **attrs)
         elif (write := VECTOR.get(type(op))) is not None:
-            arg = write(self.writer, *operands, **attrs)
+            known = not any(isinstance(v, Tile) for v in operands)
+            arg = _number(op, operands) if known else write(self.writer, *operands, **attrs)
         else:
             raise UnsupportedError(f"operator '{op.ONNX}' has no vector instructions")
         self.args[op.results[0]] = self.typed(arg, dtype_of(op.results[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
+import ge
 from ge.lowering.pipelines import Options
 from tests.compiled import check
 from tests.kernels import random_images as random_images  # registers its families
@@ -240,6 +242,52 @@ def what_has_no_elements(net: Net) -> onnx.ModelProto:
     nothing = net("Slice", "x", np.array([2]), np.array([2]), np.array([0]))
     outputs = [nothing, net("ReduceSum", nothing, keepdims=0), net("Relu", "x")]
     return net.model({"x": (3, 5)}, outputs, 17)
+
+
+@graph
+def places_to_write_at_are_all_known(net: Net) -> onnx.ModelProto:
+    outs = [
+        net("ScatterND", "x", np.array([[-1]]), net.normal(1, 5)),
+        net("ScatterElements", "x", np.array([[0] * 5]), net.normal(1, 5), axis=0),
+        net("Gather", "x", np.array([-2])),
+    ]
+    return net.model({"x": (3, 5)}, outs, 17)
+
+
+NUMBERS = {
+    "less": ("i32", "i1", 7 < 2),
+    "max": ("i32", "i32", 7),
+    "div": ("i32", "i32", 3),
+    "mod": ("i32", "i32", 1),
+    "and": ("i1", "i1", 0),
+    "or": ("i1", "i1", 1),
+    "xor": ("i1", "i1", 1),
+}
+"""What a kernel computes of 7 and 2, or of true and false: types in and out, and the result."""
+
+
+@pytest.mark.parametrize("op", NUMBERS)
+def test_what_a_kernel_computes_of_numbers_is_a_number(op: str, tmp_path: Path) -> None:
+    given, made, wanted = NUMBERS[op]
+    numbers = np.array([7, 2], np.int32) if given == "i32" else np.array([True, False])
+    a, b = (f'graph.constant <"0x{n.tobytes().hex()}"> : tensor<1x{given}>' for n in numbers)
+    path = tmp_path / "m.mlir"
+    path.write_text(f"""
+func.func @main(%x: tensor<5x1xi32>) -> tensor<5x1xi32> {{
+  %y = fused.rowwise "Add"(%x) attributes {{sources = ["a"]}} {{
+  ^bb0(%v: tensor<5x1xi32>):
+    %a = {a}
+    %b = {b}
+    %c = graph.{op} %a, %b : (tensor<1x{given}>, tensor<1x{given}>) -> tensor<1x{made}>
+    %d = graph.cast %c {{to = i32}} : (tensor<1x{made}>) -> tensor<1xi32>
+    %e = graph.add %v, %d : (tensor<5x1xi32>, tensor<1xi32>) -> tensor<5x1xi32>
+    fused.yield %e : tensor<5x1xi32>
+  }} : (tensor<5x1xi32>) -> tensor<5x1xi32>
+  func.return %y : tensor<5x1xi32>
+}}
+""")
+    (y,) = ge.compile(path, target="tiny").run({"in0": np.zeros((5, 1), np.int32)}).values()
+    assert (y == wanted).all()
 
 
 @pytest.mark.parametrize("length", [127, 128, 160, 192, 223, 300, 500])

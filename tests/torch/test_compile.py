@@ -119,6 +119,82 @@ def test_five_steps_of_training_are_those_of_torch(name: str) -> None:
         torch.testing.assert_close(got, want, rtol=0, atol=1e-4, msg=key)
 
 
+class _Strided(nn.Module):
+    """Writes into a view, so that its gradient does, too; and reads a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Sums of what lies apart."""
+        picked = torch.as_strided(self.last(x), (2, 2), (3, 2), 1)
+        return picked * torch.tensor([[1.0, 2.0], [0.5, 3.0]])
+
+
+class _Experts(nn.Module):
+    """Rows in order of their experts, as transformers multiplies them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 6, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The second expert has no row."""
+        ends = (x[:, 0] < 9).sum() * torch.tensor([1, 1, 2]) // 2
+        run: Any = torch.ops.transformers.grouped_mm_fallback
+        return run(x, self.weight, ends.to(torch.int32))
+
+
+def _weight_norm() -> nn.Module:
+    conv = nn.Conv1d(3, 4, 3, padding="same", groups=1)
+    return nn.utils.parametrizations.weight_norm(conv, dim=2)
+
+
+GRADIENTS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "weight norm": (_weight_norm, (2, 3, 5)),
+    "average pool": (
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 3, 3, stride=[2], padding=[1]),
+            nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False),
+        ),
+        (2, 2, 9, 7),
+    ),
+    "strided": (_Strided, (3, 6)),
+    "experts": (_Experts, (6, 6)),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_those_of_torch(name: str) -> None:
+    import transformers.integrations.moe  # noqa: F401  # Its operators are known then.
+
+    make, shape = GRADIENTS[name]
+    module, x = make(), torch.randn(*shape)
+    own = copy.deepcopy(module)
+    for run in (_compiled(module), own):
+        (run(x) ** 2).mean().backward()
+    for (key, got), want in zip(module.named_parameters(), own.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, want.grad, rtol=0, atol=1e-5, msg=key)
+
+
+def test_gradients_of_averages_over_windows() -> None:
+    from ge.frontend.torch_pooling import average_pool_backward
+
+    cases: tuple[Any, ...] = (
+        ((2, 3, 8, 8), (2, 2), (), (0, 0), False, True, None),
+        ((1, 2, 7, 9), (3, 2), (2, 1), (1, 1), True, False, None),
+        ((1, 2, 7, 9), (3, 3), (2, 2), (1, 1), True, True, None),
+        ((1, 2, 7, 9), (3, 3), (3, 2), (1, 0), False, False, 5),
+        ((2, 1, 1, 1), (3, 3), (1, 1), (1, 1), True, True, None),
+    )
+    for shape, *how in cases:
+        x = torch.randn(shape)
+        grad = torch.randn_like(torch.ops.aten.avg_pool2d(x, *how))
+        back = torch.ops.aten.avg_pool2d_backward(grad, x, *how)
+        torch.testing.assert_close(average_pool_backward(grad, x, *how), back)
+
+
 def test_the_largest_of_a_window_and_its_gradient() -> None:
     from ge.frontend.torch_pooling import max_pool, max_pool_backward
 
