@@ -14,6 +14,8 @@ from onnxscript import opset23 as op
 from onnxscript.function_libs.torch_lib.ops.core import aten_index
 from torch._decomp import get_decompositions
 
+from ge.frontend.torch_attention import attention
+
 aten = torch.ops.aten
 
 WRONG = (
@@ -42,6 +44,7 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.as_strided_scatter.default: _as_strided_scatter,
         torch.ops.prims.as_strided_scatter.default: _as_strided_scatter,
         aten.index_copy.default: _index_copy,
+        aten.scaled_dot_product_attention.default: attention,
         aten.index.Tensor: _index,
         aten.split.Tensor: _split,
         aten.split_with_sizes.default: _split_with_sizes,

@@ -101,3 +101,17 @@ class Count(nn.Module):
         for i in range(n):
             x = x * 2 + i
         return x
+
+
+class Attend(nn.Module):
+    """Attention as torch has it, with what it is told."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any = None
+    ) -> torch.Tensor:
+        """What the queries find."""
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, **self.how)

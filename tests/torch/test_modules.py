@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any
 
 import pytest
@@ -44,6 +45,20 @@ def both(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
     return device
 
 
+ATTENTION: dict[str, tuple[dict[str, Any], list[tuple[int, ...]]]] = {
+    "two dims": ({}, [(5, 8), (6, 8), (6, 4)]),
+    "three dims": ({"is_causal": True}, [(3, 5, 8), (3, 5, 8), (3, 5, 4)]),
+    "three dims and a mask": ({"scale": 0.3}, [(3, 5, 8), (3, 6, 8), (3, 6, 8), (3, 5, 6)]),
+    "one head of keys": ({}, [(2, 4, 5, 8), (2, 1, 6, 8), (2, 1, 6, 8)]),
+    "one head of values": ({}, [(2, 4, 5, 8), (2, 4, 6, 8), (2, 1, 6, 8)]),
+    "one head of queries": ({}, [(2, 1, 5, 8), (2, 4, 6, 8), (2, 4, 6, 8)]),
+    "one batch of keys": ({}, [(2, 4, 5, 8), (1, 4, 6, 8), (1, 4, 6, 8)]),
+    "one batch of queries": ({}, [(1, 4, 5, 8), (2, 4, 6, 8), (2, 4, 6, 8)]),
+    "groups": ({"enable_gqa": True}, [(2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 8)]),
+    "five dims": ({}, [(2, 3, 4, 5, 8), (2, 1, 4, 6, 8), (1, 3, 1, 6, 8), (3, 1, 5, 6)]),
+}
+"""What attention is told, and the shapes of queries, keys, values and of a mask."""
+
 CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "linear": (lambda: nn.Linear(8, 4), (torch.randn(3, 8),)),
     "transformer": (nets.SimpleTransformer, (torch.randn(2, 5, 32),)),
@@ -53,6 +68,13 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         nets.Positions,
         (torch.randint(0, 50, (2, 6)), torch.tensor([[0, 0, 1, 1, 1, 1], [1] * 6])),
     ),
+    **{
+        f"attention, {name}": (
+            functools.partial(nets.Attend, **how),
+            tuple(map(torch.randn, shapes)),
+        )
+        for name, (how, shapes) in ATTENTION.items()
+    },
     "cache of one": (nets.Cache, (torch.randn(1, 4), torch.tensor([3]))),
     "cache of more": (nets.Cache, (torch.randn(3, 4), torch.tensor([5, 0, 2]))),
     "in place": (nets.InPlace, (torch.randn(2, 3),)),
