@@ -68,13 +68,13 @@ def _convolution_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> Any:
-    """Gradients of a convolution as convolutions."""
-    if transposed:
-        return NotImplemented
+    """Gradients of a convolution as convolutions; those of a transposed one are its mirror."""
     n = x.dim() - 2
     stride, padding, dilation = (_each(v, n) for v in (stride, padding, dilation))
     to_x = to_w = to_b = None
-    if mask[0]:
+    if mask[0] and transposed:
+        to_x = aten.convolution(grad, w, None, stride, padding, dilation, False, [0] * n, groups)
+    elif mask[0]:
         reached = [
             (grad.shape[2 + i] - 1) * stride[i]
             - 2 * padding[i]
@@ -85,7 +85,8 @@ def _convolution_backward(
         rest = [x.shape[2 + i] - r for i, r in enumerate(reached)]
         to_x = aten.convolution(grad, w, None, stride, padding, dilation, True, rest, groups)
     if mask[1]:
-        images, kernels = _as_weights(x, groups, 0), _as_weights(grad, groups, 1)
+        image, made = (grad, x) if transposed else (x, grad)
+        images, kernels = _as_weights(image, groups, 0), _as_weights(made, groups, 1)
         to_w = aten.convolution(
             images, kernels, None, dilation, padding, stride, False, [0] * n, groups
         ).transpose(0, 1)

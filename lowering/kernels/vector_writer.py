@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from math import frexp, inf
@@ -160,7 +161,8 @@ class VectorWriter:
     def compare(self, how: str, a: Arg, b: Arg) -> Tile:
         a, b = self.wide(a), self.wide(b)
         if not isinstance(a, Tile):
-            assert isinstance(b, Tile)
+            if not isinstance(b, Tile):
+                return self.fill(float(getattr(operator, how)(a, b)), (), B8)
             flipped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(how, how)
             return self.compare(flipped, b, a)
         if isinstance(b, Tile):

@@ -245,6 +245,16 @@ def what_has_no_elements(net: Net) -> onnx.ModelProto:
 
 
 @graph
+def powers_are_known(net: Net) -> onnx.ModelProto:
+    powers = [0.0, 1.0, -1.0, 2.0, 8.0, 9.0, -9.0, 16.0, 17.0]
+    outs = [net("Pow", "x", np.float32(p)) for p in powers]
+    outs += [net("Pow", net("Abs", "x"), np.float32(p)) for p in (0.5, -0.5, 2.5)]
+    whole = net("Cast", "x", to=TensorProto.INT32)
+    outs += [net("Pow", whole, np.int32(p)) for p in (0, 2, 9)]
+    return net.model({"x": (5, 7)}, outs, 17)
+
+
+@graph
 def places_to_write_at_are_all_known(net: Net) -> onnx.ModelProto:
     outs = [
         net("ScatterND", "x", np.array([[-1]]), net.normal(1, 5)),

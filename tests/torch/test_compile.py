@@ -160,6 +160,13 @@ GRADIENTS: dict[str, tuple[Any, tuple[int, ...]]] = {
         ),
         (2, 2, 9, 7),
     ),
+    "transposed convolution": (
+        lambda: nn.Sequential(
+            nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1, groups=2),
+            nn.ConvTranspose2d(6, 3, (3, 2), stride=1, dilation=2),
+        ),
+        (2, 4, 5, 4),
+    ),
     "strided": (_Strided, (3, 6)),
     "experts": (_Experts, (6, 6)),
 }
