@@ -9,7 +9,7 @@ one is found and checked again. A program that branches on one is not recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import Any
 
@@ -237,6 +237,6 @@ def _registers(value: Value) -> tuple[int, ...]:
     return ()
 
 
-def own_copies(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Inputs that a recording may write over."""
-    return {symbol: np.array(array, order="C") for symbol, array in inputs.items()}
+def own_copies(inputs: Mapping[str, Array], but: Container[str] = ()) -> dict[str, Array]:
+    """Inputs that a recording may write over; it may write over those of `but` as they are."""
+    return {s: a if s in but else np.array(a, order="C") for s, a in inputs.items()}
