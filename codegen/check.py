@@ -145,7 +145,10 @@ def _apart(program: Program) -> Iterator[Tensor]:
         if over is None:
             yield out
         elif (over.dtype, over.shape) != (out.dtype, out.shape):
-            raise Fault(f"'{out.symbol}' must be written over by a tensor like it", out.symbol)
+            raise Fault(
+                f"'{out.symbol}' must be written over by an output of its type and shape",
+                out.symbol,
+            )
 
 
 def _check_routines(program: Program) -> None:

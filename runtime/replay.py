@@ -10,6 +10,7 @@ one is found and checked again. A program that branches on one is not recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from ctypes import c_uint8
 from functools import partial
 from typing import Any
 
@@ -238,5 +239,15 @@ def _registers(value: Value) -> tuple[int, ...]:
 
 
 def own_copies(inputs: Mapping[str, Array], but: Container[str] = ()) -> dict[str, Array]:
-    """Inputs that a recording may write over; it may write over those of `but` as they are."""
-    return {s: a if s in but else np.array(a, order="C") for s, a in inputs.items()}
+    """Inputs that a recording may write over; those of `but` lie where they do.
+
+    A recording does not keep their memory: it is only used where that is given again.
+    """
+    return {s: _unowned(a) if s in but else np.array(a, order="C") for s, a in inputs.items()}
+
+
+def _unowned(array: Array) -> Array:
+    """An array on the same memory that does not keep it."""
+    whole = (c_uint8 * array.nbytes).from_address(array.ctypes.data)
+    memory: Array = np.ctypeslib.as_array(whole)
+    return memory.view(array.dtype).reshape(array.shape)

@@ -172,9 +172,12 @@ class Simulator:
         record = plain and self._plain_runs[state] == 1
         self._plain_runs[state] += plain
         theirs = {symbol for symbol, _ in state}
-        mine = given.keys() if record else self.program.state & given.keys()
-        own = own_copies(given, but=theirs | (given.keys() - mine))
-        device = Device(self.program, own, functional)
+        if record:
+            memory = own_copies(given, theirs)
+        else:
+            changed = self.program.state - theirs
+            memory = {s: a.copy() if s in changed else a for s, a in given.items()}
+        device = Device(self.program, memory, functional)
         run = _Run(
             code=self._code,
             target=self.target,
@@ -193,10 +196,11 @@ class Simulator:
             walk(cores, progress, self._convoy(run, cores))
         if run.recording is not None:
             self._keep(run.recording, sum(core.count for core in cores), state)
+        outputs = _outputs(self.program, run.device) if functional else {}
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]
         return Result(
-            outputs=_outputs(self.program, run.device) if functional else {},
+            outputs=outputs | self._kept(given, state),
             stats=stats,
             hazards=tuple(run.findings.hazards) if run.findings else (),
             trace=traces.document(self._code, stats, spans) if trace else None,
@@ -214,9 +218,13 @@ class Simulator:
         with _calculating():
             recording.run({symbol: given[symbol] for symbol in given.keys() - theirs})
         found = _outputs(self.program, recording.device)
-        kept = {t.name for t in self.program.outputs if t.symbol in theirs}
-        outputs = {n: array if n in kept else array.copy() for n, array in found.items()}
+        outputs = {name: array.copy() for name, array in found.items()} | self._kept(given, state)
         return Result(outputs, Stats(self.program, self.target, recording.executed))
+
+    def _kept(self, given: Mapping[str, Array], state: Places) -> dict[str, Array]:
+        """The outputs that lie in arrays of the caller."""
+        theirs = {symbol for symbol, _ in state}
+        return {t.name: given[t.symbol] for t in self.program.outputs if t.symbol in theirs}
 
     @cached_property
     def _skipper(self) -> Skipper:
@@ -259,9 +267,10 @@ class Simulator:
 def _places(given: Mapping[str, Array], state: Collection[str]) -> Places:
     """Where the arrays of the state lie that may be written over."""
     arrays = ((symbol, given[symbol]) for symbol in sorted(state) if symbol in given)
-    return tuple(
-        (s, a.ctypes.data) for s, a in arrays if a.flags.writeable and a.flags.c_contiguous
+    theirs = (
+        (s, a) for s, a in arrays if a.size and a.flags["WRITEABLE"] and a.flags["C_CONTIGUOUS"]
     )
+    return tuple((symbol, array.ctypes.data) for symbol, array in theirs)
 
 
 @cache
