@@ -29,7 +29,7 @@ Action = Callable[[], Any]
 MOST_ACTIONS = 50_000
 """A recording of more takes more memory than it is worth."""
 
-_PLAIN = frozenset((scalar.li, scalar.la, *scalar.ARITHMETIC))
+_PLAIN = frozenset((scalar.li, scalar.la, scalar.core, scalar.cores, *scalar.ARITHMETIC))
 _LOADS = frozenset((move.ld__l1, move.ld__ub))
 """Moves whose body asks for where it writes first."""
 _STORES = frozenset(
