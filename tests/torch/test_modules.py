@@ -198,3 +198,15 @@ def test_a_module_is_saved_in_the_shapes_of_a_call(tmp_path: Any) -> None:
     device(torch.randn(1, 4))
     assert engine.SaveOptimizedModel(tmp_path / "m.o") is device
     assert (tmp_path / "m.o").stat().st_size
+
+
+def test_buffers_are_changed_where_they_lie() -> None:
+    module = nets.Cache()
+    device = GraphEngine(CONFIG).Optimize(module)
+    place, want = module.rows.data_ptr(), torch.zeros(6, 4)
+    for step in range(5):
+        x, at = torch.randn(1, 4), torch.tensor([step])
+        want[step] = x
+        close(device(x, at), want.sum(0))
+        assert module.rows.data_ptr() == place
+        close(module.rows, want)
