@@ -94,3 +94,20 @@ def test_what_is_read_again_is_copied() -> None:
     y = net("Add", net("MatMul", y, net.normal(20, 8)), net("MatMul", x, net.normal(20, 8)))
     model = _model(net, y, (1, 9, 20), (1, 2, 20), (1,))
     check(model, TINY, random_inputs(model) | {"at": np.array([3])}, simplify=True)
+
+
+@pytest.mark.parametrize("reads_both", [False, True])
+def test_what_a_loop_carries_is_changed_where_it_lies(reads_both: bool) -> None:
+    net, body = Net(), Net()
+    body.prefix = "body_"
+    row = body("Gather", "u", body("Reshape", "i", np.array([1])), axis=0)
+    at = body("Reshape", "i", np.array([1]))
+    y = body("TensorScatter", "carried", body("Reshape", row, np.array([1, 1, 20])), at, axis=1)
+    y = body("Add", y, "carried") if reads_both else y
+    kinds = {"i": TensorProto.INT64, "go": TensorProto.BOOL}
+    go = body("Identity", "go")
+    graph = body.model({"i": (), "go": (), "carried": (1, 24, 20)}, [go, y], 24, kinds).graph
+    last = net("Loop", np.array(20), "", net("Relu", "x"), body=graph)
+    program = check(net.model({"x": (1, 24, 20), "u": (20, 20)}, [last], 24), TINY, simplify=True)
+    copies = [k.kind for k in program.kernels].count("TensorScatter") - 1
+    assert copies == reads_both
