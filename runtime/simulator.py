@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -265,10 +266,16 @@ class Simulator:
 
 
 def _places(given: Mapping[str, Array], state: Collection[str]) -> Places:
-    """Where the arrays of the state lie that may be written over."""
-    arrays = ((symbol, given[symbol]) for symbol in sorted(state) if symbol in given)
+    """Where the arrays of the state lie that may be written over: nothing else lies there."""
+    if not state:
+        return ()
+    shared, end, last = set(), 0, ""
+    for low, high, symbol in sorted((*byte_bounds(a), s) for s, a in given.items() if a.size):
+        shared |= {symbol, last} if low < end else set()
+        end, last = max((end, last), (high, symbol))
+    alone = ((s, given[s]) for s in sorted(state) if s in given and s not in shared)
     theirs = (
-        (s, a) for s, a in arrays if a.size and a.flags["WRITEABLE"] and a.flags["C_CONTIGUOUS"]
+        (s, a) for s, a in alone if a.size and a.flags["WRITEABLE"] and a.flags["C_CONTIGUOUS"]
     )
     return tuple((symbol, array.ctypes.data) for symbol, array in theirs)
 

@@ -104,6 +104,20 @@ def test_memory_that_must_not_be_written_is_copied(pair: tuple[Any, Any]) -> Non
             np.testing.assert_array_equal(past, given["past"])
 
 
+def test_memory_that_is_given_twice_is_copied() -> None:
+    net = Net()
+    net("Relu", "x")
+    net("Add", "x", "y")
+    net.nodes[0].output[0], net.nodes[1].output[0] = "z", "sum"
+    model = net.model({"x": (8, 16), "y": (8, 16)}, ["z", "sum"], 17)
+    program = ge.compile(model, target="tiny", in_place={"y": "z"})
+    x = -np.ones((8, 16), np.float32)
+    for _ in range(3):
+        got = program.run({"x": x, "y": x}, in_place=True)
+        np.testing.assert_array_equal(got["sum"], 2 * x)
+        assert (x == -1).all()
+
+
 def test_what_is_read_later_is_not_written_over() -> None:
     model = cached(late=True)
     plain = ge.compile(model, target="tiny")
@@ -121,6 +135,24 @@ def test_text_and_object_say_it(pair: tuple[Any, Any]) -> None:
     for again in (parse_asm(text), read_object(write_object(program))):
         assert again.state == program.state == {"in0"}
         assert again.bytes == program.bytes
+
+
+def test_every_level_says_it(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    onnx.save(cached(), model)
+    how = ["--target", "tiny"]
+    assert ge_compile([str(model), *how, "--in-place", "past:present"]) == 0
+    want = (tmp_path / "m.o").read_bytes()
+    for level in ("graph", "fused", "npu"):
+        text = tmp_path / f"{level}.mlir"
+        said = ["--in-place", "past:present", "--emit", level, "-o", str(text)]
+        assert ge_compile([str(model), *how, *said]) == 0
+        assert ge_compile([str(text), *how]) == 0
+        assert text.with_suffix(".o").read_bytes() == want
+    # Instructions say it themselves.
+    assert ge_compile([str(text), *how, "--in-place", "past:present"]) == 3
+    text.write_text(text.read_text().replace('over = "past"', 'over = "pass"'))
+    assert ge_compile([str(text), *how]) == 3
 
 
 def test_tools_give_the_right_file(tmp_path: Path) -> None:
