@@ -11,7 +11,6 @@ from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -270,7 +269,7 @@ def _places(given: Mapping[str, Array], state: Collection[str]) -> Places:
     if not state:
         return ()
     shared, end, last = set(), 0, ""
-    for low, high, symbol in sorted((*byte_bounds(a), s) for s, a in given.items() if a.size):
+    for low, high, symbol in sorted((*_span(a), s) for s, a in given.items() if a.size):
         shared |= {symbol, last} if low < end else set()
         end, last = max((end, last), (high, symbol))
     alone = ((s, given[s]) for s in sorted(state) if s in given and s not in shared)
@@ -278,6 +277,14 @@ def _places(given: Mapping[str, Array], state: Collection[str]) -> Places:
         (s, a) for s, a in alone if a.size and a.flags["WRITEABLE"] and a.flags["C_CONTIGUOUS"]
     )
     return tuple((symbol, array.ctypes.data) for symbol, array in theirs)
+
+
+def _span(array: Array) -> tuple[int, int]:
+    """The first byte of an array's elements, and the one behind the last."""
+    spans = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    start = array.ctypes.data
+    low, high = (sum(f(x, 0) for x in spans) for f in (min, max))
+    return start + low, start + high + array.itemsize
 
 
 @cache

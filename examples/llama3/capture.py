@@ -31,7 +31,7 @@ class _Layer(DynamicLayer):
 
     def get_seq_length(self) -> int:
         """How many were there before."""
-        return int(self.keys.shape[2]) - self.places.shape[0]
+        return int(self.keys.shape[2] - self.places.shape[0])
 
 
 class _Step(nn.Module):

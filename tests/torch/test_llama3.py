@@ -77,7 +77,8 @@ def test_a_folder_without_a_model_is_named(
 def test_what_torch_captures_has_the_kernels_of_the_graph_written_out(
     length: int, past: int
 ) -> None:
-    written, found = (make(SMALL, length, past) for make in (decoder, captured))
+    written, found = decoder(SMALL, length, past), captured(SMALL, length, past)
+    assert found.model is not None
     models = [
         Source(written, in_place=caches(written)),
         Source(found.model, in_place=found.in_place),
