@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from ge.codegen.encoding import LABEL_OF, SYMBOL_OF, references
@@ -84,10 +84,10 @@ def _check_text(text: str) -> None:
 
 
 def _check_areas(program: Program, device_bytes: int) -> None:
-    total = 0
-    for tensor in (*program.inputs, *program.outputs):
+    areas: dict[str, int] = {}
+    for tensor in program.signature:
         _check_tensor(tensor, device_bytes)
-        total += -(-tensor.bytes // ALIGNMENT) * ALIGNMENT
+        areas[tensor.symbol] = -(-tensor.bytes // ALIGNMENT) * ALIGNMENT
     for blob in program.weights:
         if not _DIGEST(blob.digest):
             raise Fault(f"a digest must be {DIGEST_CHARS} hexadecimal digits, got {blob.digest!r}")
@@ -97,7 +97,7 @@ def _check_areas(program: Program, device_bytes: int) -> None:
         raise Fault(
             f"sizes of the arena must be 63-bit numbers, got {max(program.arena)}", ".arena"
         )
-    total += program.weights_bytes + program.arena.bytes
+    total = sum(areas.values()) + program.weights_bytes + program.arena.bytes
     if total > device_bytes:
         raise Fault(
             f"weights, arena, inputs and outputs must fit the {device_bytes} bytes of device "
@@ -120,7 +120,7 @@ def _check_tensor(tensor: Tensor, device_bytes: int) -> None:
 
 def _check_symbols(program: Program) -> None:
     seen = {WEIGHTS, ARENA}
-    tensors = [t.symbol for t in (*program.inputs, *program.outputs)]
+    tensors = [t.symbol for t in (*program.inputs, *_apart(program))]
     for symbol in (*tensors, *(r.symbol for r in program.routines), *program.labels):
         if symbol in seen:
             raise Fault(f"'{symbol}' must stand for one thing, is defined twice", symbol)
@@ -135,6 +135,20 @@ def _check_symbols(program: Program) -> None:
             if t.name in names:
                 raise Fault(f"{t.name!a} must name one tensor, names two", t.symbol)
             names.add(t.name)
+
+
+def _apart(program: Program) -> Iterator[Tensor]:
+    """The outputs that lie where no input does; an input has one output over it at most."""
+    inputs = {t.symbol: t for t in program.inputs}
+    for out in program.outputs:
+        over = inputs.pop(out.symbol, None)
+        if over is None:
+            yield out
+        elif (over.dtype, over.shape) != (out.dtype, out.shape):
+            raise Fault(
+                f"'{out.symbol}' must be written over by an output of its type and shape",
+                out.symbol,
+            )
 
 
 def _check_routines(program: Program) -> None:
@@ -236,5 +250,5 @@ def _check_routine(
 def area_bytes(program: Program) -> dict[str, int]:
     """The areas of device memory by symbol, in object order: what `la` may name."""
     areas = {WEIGHTS: program.weights_bytes, ARENA: program.arena.bytes}
-    areas |= {t.symbol: t.bytes for t in (*program.inputs, *program.outputs)}
+    areas |= {t.symbol: t.bytes for t in program.signature}
     return areas

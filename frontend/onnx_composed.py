@@ -9,17 +9,14 @@ import numpy as np
 from ge.dialects import dtypes
 from ge.dialects.graph.ops.binary import (
     AddOp,
-    AndOp,
     DivOp,
     EqualOp,
-    GreaterOrEqualOp,
-    LessOp,
     MulOp,
     PowOp,
     SubOp,
     WhereOp,
 )
-from ge.dialects.graph.ops.index import GatherElementsOp, ScatterElementsOp
+from ge.dialects.graph.ops.index import ScatterElementsOp
 from ge.dialects.graph.ops.pool import AveragePoolOp
 from ge.dialects.graph.ops.reduce import ReduceL1Op, ReduceL2Op, ReduceMeanOp
 from ge.dialects.graph.ops.unary import AbsOp, SqrtOp
@@ -91,25 +88,6 @@ def _cum_prod(g: Builder, node: Node) -> list[Value]:
         value = m(MulOp, value, ahead(value, step))
         step *= 2
     return [value]
-
-
-@adapts("TensorScatter")
-def _tensor_scatter(g: Builder, node: Node) -> list[Value]:
-    """Each row of a cache from its place on: where the update lies, it, else what was there"""
-    m, past, update = Maths(g), node.needed(0), node.needed(1)
-    shape, rank = m.shape(past), len(m.shape(past))
-    axis = node.attrs.get("axis", -2) % rank
-    count, most = m.shape(update)[axis], shape[axis]
-    at = node.input(2)
-    start: Value = np.zeros(shape[0], np.int64) if at is None else at
-    column = m.reshape(m.cast(start, dtypes.I32), shape[0], *(1,) * (rank - 1))
-    line = np.arange(most, dtype=np.int32).reshape(most, *(1,) * (rank - axis - 1))
-    place = m(SubOp, line, column)
-    if node.attrs.get("mode", "linear") == "circular":
-        place = m(WhereOp, m(LessOp, place, 0), m(AddOp, place, most), place)
-    inside = m(AndOp, m(GreaterOrEqualOp, place, 0), m(LessOp, place, count))
-    index = m.expand(m(WhereOp, inside, place, 0), *shape)
-    return [m(WhereOp, inside, g.one(GatherElementsOp, update, index, axis=axis), past)]
 
 
 @adapts("Col2Im")

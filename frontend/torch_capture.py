@@ -73,6 +73,12 @@ class Captured:
     changed: dict[int, str] = field(default_factory=dict)
     """Given tensors that a run changes: their place, and the output that they become."""
 
+    @property
+    def in_place(self) -> dict[str, str]:
+        """Inputs that a run changes, each with the output that they become."""
+        changed = {self.inputs[place]: output for place, output in self.changed.items()}
+        return changed | {given: made for given, made in self.buffers.values() if given}
+
 
 class _Flat(nn.Module):
     """The module as a function of tensors only; everything else that was given is fixed."""

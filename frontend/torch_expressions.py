@@ -374,6 +374,15 @@ def _gather(o: Operands) -> str:
     return f"torch.index_select({o.names[0]}, {axis}, {flat}).reshape({list(o.out)})"
 
 
+@row(index.ScatterElementsOp)
+def _scatter_elements(o: Operands) -> str:
+    axis, size = o["axis"] % o.rank, o.shapes[0][o["axis"] % o.rank]
+    places = f"torch.remainder({o.names[1]}.to(torch.int64), {size})"
+    if o["reduction"] is not index.ScatterMode.NONE:
+        raise UnsupportedError("elements must be put in, not combined, to be saved as .pt")
+    return f"torch.scatter({o.names[0]}, {axis}, {places}, {o.names[2]})"
+
+
 @row(attention.AttentionOp)
 def _attention(o: Operands) -> str:
     if o.rank != 4 or o["softcap"]:

@@ -93,25 +93,8 @@ def _index(self: Any, indices: Any) -> Any:
 
 
 def _index_copy(self: Any, dim: int, index: Any, source: Any) -> Any:
-    """Slices put in at places along a dim: a choice, without turning the tensor round twice."""
-    shape = list(self.shape)
-    rank = len(shape)
+    """Slices put in at places along a dim, without turning the tensor round twice."""
+    rank = len(self.shape)
     dim %= rank
-    size, count = shape[dim], source.shape[dim]
-    column = _ints(size, *[1] * (rank - 1 - dim))
-    places = _ints(*range(size))
-    if count == 1:
-        return op.Where(op.Reshape(op.Equal(places, index), column), source, self)
-    # Which source goes where is a matrix of zeros and ones; it picks by a product.
-    picks = op.Equal(op.Reshape(places, _ints(size, 1)), op.Reshape(index, _ints(1, count)))
-    matrix = op.CastLike(picks, source)
-    hit = op.ReduceMax(op.Cast(picks, to=1), _ints(1), keepdims=0)
-    hit = op.Reshape(op.Greater(hit, op.Constant(value_float=0.0)), column)
-    turned = [*[d for d in range(rank) if d not in (dim, rank - 1)], dim, rank - 1]
-    if dim == rank - 1:
-        back = op.MatMul(source, op.Transpose(matrix, perm=[1, 0]))
-        return op.Where(hit, back, self)
-    there = op.Transpose(source, perm=turned)
-    picked = op.MatMul(matrix, there)
-    back = op.Transpose(picked, perm=[turned.index(d) for d in range(rank)])
-    return op.Where(hit, back, self)
+    column = op.Reshape(index, _ints(-1, *[1] * (rank - 1 - dim)))
+    return op.ScatterElements(self, op.Expand(column, op.Shape(source)), source, axis=dim)

@@ -22,6 +22,8 @@ from ge.dialects.fused.ops import (
     MatMulOp,
     PadOp,
     RowwiseOp,
+    ScatterOp,
+    ViewOp,
     YieldOp,
 )
 from ge.dialects.graph.base import (
@@ -54,6 +56,10 @@ class Maker(Protocol):
 
     def in_order(self, value: SSAValue) -> SSAValue:
         """The value as an operand whose elements follow each other in memory."""
+        ...
+
+    def storage(self, value: SSAValue) -> SSAValue:
+        """The value as an operand each of whose elements has a place of its own."""
         ...
 
     def transposed(self, value: SSAValue) -> SSAValue:
@@ -226,6 +232,41 @@ def _gather(maker: Maker, op: index.GatherOp, sources: tuple[str, ...]) -> Fused
     block = body.end(body.block.args[0])
     ins = [maker.operand(op.x), maker.operand(op.indices, places)]
     return GatherOp.of(op.ONNX, sources, ins, out, block, axis=IntegerAttr(axis, i64))
+
+
+@anchor(index.ScatterNDOp)
+def _scatter(maker: Maker, op: index.ScatterNDOp, sources: tuple[str, ...]) -> FusedOp:
+    """Slice by slice along the first axis; decompose-operators leaves no others."""
+    shape = shape_of(op.x)
+    count = prod(shape_of(op.indices))
+    indices = maker.operand(op.indices, (count,))
+    updates = maker.operand(op.updates, (count, *shape[1:]))
+    return _put(maker, op, (indices, updates), 0, (0,), sources)
+
+
+@anchor(index.TensorScatterOp)
+def _tensor_scatter(maker: Maker, op: index.TensorScatterOp, sources: tuple[str, ...]) -> FusedOp:
+    """The updates of each batch from its start on."""
+    axis = op.attrs["axis"] % len(shape_of(op.x))
+    zeros = np.zeros(shape_of(op.x)[0], np.int32)
+    start = maker.constant(zeros) if op.start is None else maker.operand(op.start)
+    return _put(maker, op, (start, maker.operand(op.updates)), axis, (0,), sources)
+
+
+def _put(
+    maker: Maker,
+    op: index.ScatterNDOp | index.TensorScatterOp,
+    rest: tuple[SSAValue, SSAValue],
+    axis: int,
+    by: tuple[int, ...],
+    sources: tuple[str, ...],
+) -> FusedOp:
+    into = maker.storage(op.x)
+    body = Body(rest[1].type)
+    block = body.end(body.block.args[0])
+    base = into.owner.source if isinstance(into.owner, ViewOp) else into
+    more = {"axis": IntegerAttr(axis, i64), "by": ints(by)}
+    return ScatterOp.of(op.ONNX, sources, [into, *rest], base.type, block, **more)
 
 
 @anchor(layout.PadOp)

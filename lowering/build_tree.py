@@ -182,9 +182,7 @@ class _Builder:
             move = _move(self.args[operand.name], buffer.result, operand.axes, operand.pad)
             if when is not None:
                 move.properties["when"] = MapAttr((when,))
-            if (indexed := operand.indexed) is not None:
-                move = move.at_index(self.args[indexed.by], *indexed[1:])
-            self.put(home, move, stage, before)
+            self.put(home, self.at_index(move, operand), stage, before)
             self.loads[key] = buffer
         return self.loads[key]
 
@@ -269,7 +267,13 @@ class _Builder:
 
     def store(self, name: str, scope: Scope, stage: int) -> None:
         result = self.results[name]
-        self.put(scope, _move(self.buffers[name].result, self.args[name], result.axes), stage)
+        move = _move(self.buffers[name].result, self.args[name], result.axes)
+        self.put(scope, self.at_index(move, result), stage)
+
+    def at_index(self, move: MoveOp, tensor: Operand) -> MoveOp:
+        """The move, where an operand says whereabouts in the tensor it goes."""
+        indexed = tensor.indexed
+        return move.at_index(self.args[indexed.by], *indexed[1:]) if indexed else move
 
     def stage_in_l1(self, name: str, scope: Scope, at: Scope, stage: int) -> None:
         """Hand a vector result over to the memory that the matrix unit reads."""

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.base import GraphOp, shape_of, type_of
+from ge.dialects.graph.base import GraphOp, constant_of, shape_of, type_of
 from ge.dialects.graph.ops.binary import (
     AddOp,
     EqualOp,
@@ -23,6 +23,7 @@ from ge.dialects.graph.ops.binary import (
     MinOp,
     MulOp,
     OrOp,
+    SubOp,
     WhereOp,
 )
 from ge.dialects.graph.ops.index import (
@@ -33,8 +34,10 @@ from ge.dialects.graph.ops.index import (
     ScatterElementsOp,
     ScatterMode,
     ScatterNDOp,
+    ScatterPlaces,
+    TensorScatterOp,
 )
-from ge.dialects.graph.ops.layout import PadOp, ReshapeOp, SliceOp
+from ge.dialects.graph.ops.layout import ExpandOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from ge.dialects.graph.ops.norm import HardmaxOp
 from ge.dialects.graph.ops.reduce import (
     ArgMaxOp,
@@ -194,6 +197,45 @@ def _scattered(
     return any_, cast(here, total, dtype)
 
 
+SLICE = 16
+"""Elements of a slice from which on any number of slices is put in one by one."""
+
+
+def _one_by_one(op: ScatterNDOp) -> bool:
+    """Whether slices are written where they go; their number is small, or they are not."""
+    shape, indices = shape_of(op.x), shape_of(op.indices)
+    few = prod(indices[:-1]) <= SLICE or prod(shape[indices[-1] :]) >= SLICE
+    return few and indices[-1] > 0 and op.attrs["reduction"] is ScatterMode.NONE
+
+
+def _named_slices(here: Here, op: ScatterElementsOp) -> SSAValue | None:
+    """Scatter elements, indices alike for whole slices -> a scatter of slices, turned round"""
+    shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
+    rest = [i for i in range(len(shape)) if i != axis]
+    whole = all(shape[i] == shape_of(op.x)[i] for i in rest)
+    column = _column(here, op.indices, axis) if whole else None
+    if column is None or op.attrs["reduction"] is not ScatterMode.NONE:
+        return None
+    perm = (axis, *rest)
+    x, updates = (here.make(TransposeOp, v, perm=perm) for v in (op.x, op.updates))
+    put = here.make(ScatterNDOp, x, reshape(here, column, (shape[axis], 1)), updates)
+    return here.make(TransposeOp, put, perm=tuple(perm.index(i) for i in range(len(perm))))
+
+
+def _column(here: Here, indices: SSAValue, axis: int) -> SSAValue | None:
+    """The numbers along an axis, if they are the same whatever the place along others."""
+    shape, known = shape_of(indices), constant_of(indices)
+    if known is not None:
+        first = known[tuple(slice(None) if i == axis else slice(1) for i in range(known.ndim))]
+        return here.constant(first.reshape(-1)) if (known == first).all() else None
+    while isinstance(indices.owner, CastOp):
+        indices = indices.owner.operands[0]
+    source = indices.owner.operands[0] if isinstance(indices.owner, ExpandOp) else indices
+    ends = (1,) * (len(shape) - len(shape_of(source))) + shape_of(source)
+    alike = all(n == 1 for i, n in enumerate(ends) if i != axis)
+    return reshape(here, source, (ends[axis],)) if alike and ends[axis] == shape[axis] else None
+
+
 def _scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue:
     """Scatter elements -> a mask of places, then a reduction over the updates of each"""
     shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
@@ -212,12 +254,19 @@ def _scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue:
     return here.make(WhereOp, any_, total, op.x)
 
 
-def _scatter_nd(here: Here, op: ScatterNDOp) -> SSAValue:
-    """Scatter by tuples -> a mask of rows, then a reduction over the updates of each"""
+def _scatter_nd(here: Here, op: ScatterNDOp) -> SSAValue | None:
+    """Scatter by tuples -> slices one by one, or a mask and a reduction over what arrives"""
     shape, indices = shape_of(op.x), shape_of(op.indices)
     k = indices[-1]
     n, count = prod(shape[:k]), prod(indices[:-1])
+    if k == 1 and _one_by_one(op):
+        return None
     at = _flat(here, reshape(here, op.indices, (count, k)), shape[:k])
+    if _one_by_one(op):
+        rest = (prod(shape[k:]),)
+        rows, updates = reshape(here, op.x, (n, *rest)), reshape(here, op.updates, (count, *rest))
+        put = here.make(ScatterNDOp, rows, reshape(here, at, (count, 1)), updates)
+        return reshape(here, put, shape)
     mask = here.make(EqualOp, reshape(here, at, (1, count, 1)), places(here, n, 2))
     rows = reshape(here, op.x, (n, prod(shape[k:])))
     updates = reshape(here, op.updates, (1, count, prod(shape[k:])))
@@ -243,11 +292,35 @@ def _hardmax(here: Here, op: HardmaxOp) -> SSAValue:
     return cast(here, here.make(EqualOp, cast(here, best, dtypes.I32), at), dtype_of(op.x))
 
 
+def _circular(here: Here, op: TensorScatterOp) -> SSAValue | None:
+    """A cache that goes round -> where an update lies, it, else what was there"""
+    if op.attrs["mode"] is ScatterPlaces.LINEAR:
+        return None
+    shape, rank = shape_of(op.x), len(shape_of(op.x))
+    axis = op.attrs["axis"] % rank
+    count, most = shape_of(op.updates)[axis], shape[axis]
+    line = places(here, most, rank - axis - 1)
+    place = line
+    if op.start is not None:
+        column = reshape(here, cast(here, op.start, dtypes.I32), (shape[0], *(1,) * (rank - 1)))
+        place = here.make(SubOp, line, column)
+        around = here.make(AddOp, place, number(here, most, dtypes.I32))
+        below = here.make(LessOp, place, number(here, 0, dtypes.I32))
+        place = here.make(WhereOp, below, around, place)
+    inside = here.make(LessOp, place, number(here, count, dtypes.I32))
+    index = here.make(WhereOp, inside, place, number(here, 0, dtypes.I32))
+    index = here.make(ExpandOp, index, shape=shape)
+    return here.make(
+        WhereOp, inside, here.make(GatherElementsOp, op.updates, index, axis=axis), op.x
+    )
+
+
 INDEXING: Rules = {
     GatherElementsOp: [_gather_elements],
     GatherNDOp: [_gather_nd],
-    ScatterElementsOp: [_scatter_elements],
+    ScatterElementsOp: [_named_slices, _scatter_elements],
     ScatterNDOp: [_scatter_nd],
+    TensorScatterOp: [_circular],
     OneHotOp: [_one_hot],
     HardmaxOp: [_hardmax],
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from ge.dialects.diagnostics import InputError
 from ge.dialects.npu.operands import Name, Sym
 from ge.dialects.npu.ops import (
     INST_OPS,
@@ -95,6 +96,7 @@ def _label(label: str, prefix: str) -> str:
 def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
     """Where each tensor lies: a symbol of its own, or an offset in the weights or the arena."""
     found: dict[TensorOp, Sym] = {}
+    inputs: dict[str, Sym] = {}
     counts = {"input": 0, "output": 0}
     blobs: dict[str, int] = {}
     top = 0
@@ -105,6 +107,10 @@ def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
         if role in counts:
             found[op] = Sym(f"{role.removesuffix('put')}{counts[role]}", 0)
             counts[role] += 1
+            if role == "input" and op.label:
+                inputs[op.label.data] = found[op]
+            elif op.over:
+                found[op] = _over(op.over.data, inputs)
         elif role == "weight":
             assert isinstance(op.value, WeightsAttr)
             blob = op.value.data
@@ -115,3 +121,9 @@ def symbols_of(program: ProgramOp) -> dict[TensorOp, Sym]:
         else:
             found[op] = Sym(ARENA, op.address.value.data if op.address else 0)
     return found
+
+
+def _over(label: str, inputs: Mapping[str, Sym]) -> Sym:
+    if label not in inputs:
+        raise InputError(f"an output must lie where an input does, got '{label}'")
+    return inputs[label]

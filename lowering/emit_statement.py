@@ -225,6 +225,7 @@ class StatementWriter:
             offset = self.out.add(offset, self.out.mul(self.lowest(axis, frame), stride))
             for dim, n in axis.terms:
                 strides[dim] = self.out.add(strides.get(dim, 0), n * stride)
+        offset = self.out.add(offset, self.indexed(op, frame))
         at = Addr(Space.GM, 0, self.arguments[op.target])  # type: ignore[arg-type]
         return View(self.plus(at, self.out.mul(offset, tensor.dtype.bytes)), strides, tensor.dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.context import Context
@@ -14,11 +14,12 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import DoesNotFit, GeError, InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
+from ge.dialects.fused.ops import FusedOp, HostOp, ScatterOp, ViewOp
 from ge.dialects.graph import control
 from ge.dialects.graph.base import ConstantOp, shape_of
 from ge.dialects.graph.module import (
     functions_of,
+    in_place,
     input_names,
     main_of,
     output_names,
@@ -37,7 +38,14 @@ from ge.lowering.kernels.region import dtype_of, place_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.kernels.tiling import Tiling, parse_tiling
 from ge.lowering.place_kernel import ELEMENTS_MOST, place, place_as
-from ge.lowering.spots import Spot, may_replace, offset_of, results_of
+from ge.lowering.spots import (
+    Spot,
+    may_replace,
+    offset_of,
+    places_in,
+    results_of,
+    takes_over,
+)
 from ge.lowering.time_kernel import Machine
 from ge.lowering.tune_kernel import choices, kept, key_of, line_of
 
@@ -93,6 +101,8 @@ class _Lowering:
         """How many loops are around."""
         self.spots: dict[SSAValue, Spot] = {}
         """Where each value with storage of its own lies."""
+        self.same: dict[SSAValue, SSAValue] = {}
+        """The input that lies where an output does."""
         self.entered: set[FuncOp] = set()
         self.kernels: dict[tuple[Description, StringAttr | None], str] = {}
         self.machine = Machine(options.target, cores, options.overlap)
@@ -105,20 +115,34 @@ class _Lowering:
     def model(self, main: FuncOp) -> None:
         """All calls, those of the functions that the model runs among them."""
         self.entered.add(main)
-        for value, name in zip(main.body.block.args, input_names(main), strict=True):
+        inputs, outputs, over = input_names(main), output_names(main), in_place(main)
+        for value, name in zip(main.body.block.args, inputs, strict=True):
             self.tensor(value, "input", label=StringAttr(name))
         # In the order of the model, not of the kernels.
-        for result, name in zip(return_of(main).arguments, output_names(main), strict=True):
-            base = place_of(result).base
-            self.tensor(base, "output", shape_of(result), label=StringAttr(name))
+        for number, (result, name) in enumerate(
+            zip(return_of(main).arguments, outputs, strict=True)
+        ):
+            base, more = place_of(result).base, {"label": StringAttr(name)}
+            if name in over and may_replace(main, inputs.index(over[name]), number):
+                more["over"] = StringAttr(over[name])
+            self.tensor(base, "output", shape_of(result), **more)
+            if "over" in more:
+                argument = main.body.block.args[inputs.index(over[name])]
+                self.same[self.spots[base].tensor] = self.spots[argument].tensor
         self.members(main.body.block)
 
     def members(self, block: Block) -> None:
         """The calls that a function's operations become."""
+        order = places_in(block)
+        for op in reversed(block.ops):
+            if isinstance(op, ScatterOp) and op.out in self.spots and takes_over(op, order):
+                self.spots[op.base] = self.spots[op.out]
         for op in block.ops:
             if isinstance(op, ConstantOp):
                 self.constant(op)
             elif isinstance(op, FusedOp):
+                if isinstance(op, ScatterOp) and op.out not in self.spots and takes_over(op, order):
+                    self.spots[op.out] = self.spots[op.base]
                 self.kernel(op)
             elif isinstance(op, HostOp):
                 self.host(op)
@@ -166,12 +190,13 @@ class _Lowering:
     def run(self, op: FusedOp, sources: Sequence[str], out: Spot) -> None:
         """The calls that write what a fused operation computes."""
         try:
-            descriptions = describe(op)
-            for number, description in enumerate(descriptions):
-                values = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
-                ins = [self.spot(v) for v in values]
-                symbol = self.symbol(description, sources, op, self.cold([*ins, out]))
-                self.invoke(symbol, ins, [out], sources)
+            for part in describe(op):
+                ins = [self.spot(v) for v in part.ins]
+                into = out.further(part.offset * dtype_of(op.out).bytes)
+                if part.brings and self.storage(ins[0]) == self.storage(into):
+                    continue
+                symbol = self.symbol(part.description, sources, op, self.cold([*ins, into]))
+                self.invoke(symbol, ins, [into], sources)
         except GeError as e:
             where = f"node '{sources[0]}'" if sources else ""
             family = next(f for f in FAMILIES if isinstance(e, f))
@@ -198,6 +223,10 @@ class _Lowering:
     def spot(self, value: SSAValue) -> Spot:
         """Where a value lies."""
         return self.spots[place_of(value).base].further(offset_of(value))
+
+    def storage(self, spot: Spot) -> Spot:
+        """The place, under the name of the input that lies there if one does."""
+        return replace(spot, tensor=self.same.get(spot.tensor, spot.tensor))
 
     def cold(self, operands: Sequence[Spot]) -> frozenset[int]:
         """The operands that are no intermediates: device memory delivers or takes them."""
@@ -330,7 +359,7 @@ class _Lowering:
             takes.append(_cut(self.spot(value), value, most, turn, depth))
         gives, late = list(state), []
         for number, value in enumerate(return_of(function).arguments[: len(state)]):
-            if not may_replace(function, number):
+            if not may_replace(function, number, number):
                 self.tensor(value, "temp")
                 gives[number] = self.spots[value]
                 late.append((value, state[number]))

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
+from ge.dialects.fused.ops import FusedOp, HostOp, ScatterOp, ViewOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.module import functions_of, replace_body
@@ -23,6 +23,7 @@ from ge.dialects.graph.ops.layout import ConcatOp, TransposeOp
 from ge.lowering import image_anchors as image_anchors  # registers its rows
 from ge.lowering.anchors import ANCHORS, copy_of, elementwise, host, rowwise
 from ge.lowering.kernels.reducing_ops import REDUCING
+from ge.lowering.kernels.region import place_of
 from ge.lowering.kernels.vector_ops import VECTOR
 from ge.lowering.views import VIEWS, Layout, reshaped, whole
 
@@ -149,12 +150,17 @@ class _Kernels:
         uses = list(result.uses)
         reader = uses[0].operation if len(uses) == 1 else None
         same = shape_of(kernel.out) == shape_of(result)
-        if isinstance(reader, TransposeOp) and same and kernel.layout is None:
+        if isinstance(kernel, ScatterOp):
+            # It leaves what it changes as it lies.
+            place = place_of(kernel.ins[0])
+            shape = shape_of(kernel.ins[0])
+            view: Layout | None = Layout(kernel.out, shape, place.strides, place.offset)
+        elif isinstance(reader, TransposeOp) and same and kernel.layout is None:
             perm = reader.attrs["perm"]
             kernel = kernel.in_layout(perm)
             stored = whole(kernel.out, shape_of(kernel.out))
             strides = tuple(stored.strides[perm.index(i)] for i in range(len(perm)))
-            view: Layout | None = Layout(kernel.out, shape_of(result), strides)
+            view = Layout(kernel.out, shape_of(result), strides)
         else:
             view = reshaped(whole(kernel.out, shape_of(kernel.out)), shape_of(result))
         assert view is not None
@@ -172,6 +178,12 @@ class _Kernels:
     def in_order(self, value: SSAValue) -> SSAValue:
         layout = self.seen[value]
         return self.as_value(layout) if layout.is_dense else self.dense(value)
+
+    def storage(self, value: SSAValue) -> SSAValue:
+        layout = self.seen[value]
+        pairs = zip(layout.shape, layout.strides, strict=True)
+        apart = layout.element is None and all(stride or n == 1 for n, stride in pairs)
+        return self.as_value(layout) if apart else self.dense(value)
 
     def transposed(self, value: SSAValue) -> SSAValue:
         layout = self.seen[value]

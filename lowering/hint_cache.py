@@ -9,14 +9,14 @@ once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.npu import target as targets
@@ -79,23 +79,35 @@ def _hint(program: ProgramOp, room: int, stays: bool) -> None:
         for k in program.body.block.ops
         if isinstance(k, KernelOp) and k.dims is not None
     }
-    cold = _cold_operands(program, room, stays)
+    cold = _cold_operands(program, kernels, room, stays)
     for name, kernel in kernels.items():
         _hint_kernel(kernel, cold[name], program.cores.value.data, room)
 
 
-def _cold_operands(program: ProgramOp, room: int, stays: bool) -> dict[str, set[int]]:
+def _cold_operands(
+    program: ProgramOp, kernels: Mapping[str, KernelOp], room: int, stays: bool
+) -> dict[str, set[int]]:
     """By kernel: the operands that some call has to fetch from, or leave in, device memory."""
     arena = program.arena.data[0] if program.arena else 0
-    cache = _Cache(room, stays, arena > room)
+    elements = {name: [_elements(a.type) for a in k.body.block.args] for name, k in kernels.items()}
+    cache = _Cache(room, stays, arena > room, elements)
     cache.go_through(program.body.block)
     return cache.cold
+
+
+def _elements(type_: Attribute) -> int:
+    assert isinstance(type_, HbmType)
+    return prod(type_.shape)
 
 
 class _Cache(Calls):
     """What calls find in the cache, in the order in which they run."""
 
-    def __init__(self, room: int, stays: bool, full: bool) -> None:
+    def __init__(
+        self, room: int, stays: bool, full: bool, elements: Mapping[str, Sequence[int]]
+    ) -> None:
+        self.elements = elements
+        """How much of each of its arguments a kernel touches."""
         self.room = room
         self.stays = stays
         self.full = full
@@ -105,7 +117,8 @@ class _Cache(Calls):
         self.passed = 0
 
     def call(self, call: InvokeOp) -> None:
-        cold = self.cold[call.callee.root_reference.data]
+        name = call.callee.root_reference.data
+        cold, written = self.cold[name], set()
         for index, value in enumerate(call.args):
             tensor = value.owner
             assert isinstance(tensor, TensorOp)
@@ -113,7 +126,14 @@ class _Cache(Calls):
             leaves = not self.stays and (tensor.role.data == "output" or self.full)
             if leaves if index >= call.written else away:
                 cold.add(index)
+            if index >= call.written and name in self.elements:
+                part = self.elements[name][index] * tensor.result.type.dtype.bytes
+                if part < tensor.bytes and tensor not in self.touched:
+                    # The rest of what is written in part comes from where it was.
+                    written.add(tensor)
+                    self.passed += part
         tensors = [v.owner for v in dict.fromkeys(call.args) if isinstance(v.owner, TensorOp)]
+        tensors = [tensor for tensor in tensors if tensor not in written]
         self.passed += sum(tensor.bytes for tensor in tensors)
         self.touched.update(dict.fromkeys(tensors, self.passed))
 

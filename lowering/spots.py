@@ -7,15 +7,15 @@ still reads the old value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.diagnostics import InputError
-from ge.dialects.fused.ops import ElementwiseOp, ViewOp
+from ge.dialects.fused.ops import ElementwiseOp, FusedOp, HostOp, ScatterOp, ViewOp
 from ge.dialects.graph.base import ConstantOp, shape_of
 from ge.dialects.graph.module import return_of
 from ge.lowering.kernels.region import dtype_of, place_of
@@ -65,27 +65,50 @@ def results_of(function: FuncOp) -> list[SSAValue]:
     return found
 
 
-def may_replace(function: FuncOp, number: int) -> bool:
-    """Whether a function may write a result over the argument of the same number.
+def may_replace(function: FuncOp, argument: int, result: int) -> bool:
+    """Whether a function may write a result over an argument, given by their numbers.
 
-    Nothing may read the argument behind what writes the result; that itself may, if it reads each
-    element where it writes one. One element alone is computed by all cores.
+    Nothing may read the argument behind what first writes to the result's place; that itself may,
+    if it reads each element where it writes one.
     """
     block = function.body.block
-    argument = block.args[number]
-    maker = place_of(return_of(function).arguments[number]).base.owner
-    order = {op: place for place, op in enumerate(block.ops)}
+    first = place_of(return_of(function).arguments[result]).base
+    order = places_in(block)
+    while takes_over(first.owner, order):
+        assert isinstance(first.owner, ScatterOp)
+        first = first.owner.base
+    maker = first.owner
     if not isinstance(maker, Operation) or isinstance(maker, ConstantOp):
         return False
-    seen = list(_readers(argument))
-    if any(order[reader] > order[maker] for reader, _ in seen):
+    return _overwrites(maker, block.args[argument], order)
+
+
+def places_in(block: Block) -> Mapping[Operation, int]:
+    """The operations of a block by their order."""
+    return {op: place for place, op in enumerate(block.ops)}
+
+
+def takes_over(op: Operation | Block, order: Mapping[Operation, int]) -> bool:
+    """Whether an operation changes, where it lies, a tensor that nobody reads afterwards."""
+    if not isinstance(op, ScatterOp) or not isinstance(op.base.owner, FusedOp | HostOp):
         return False
-    own = [through for reader, through in seen if reader is maker]
+    return _overwrites(op, op.base, order)
+
+
+def _overwrites(maker: Operation, value: SSAValue, order: Mapping[Operation, int]) -> bool:
+    """Whether a value is read no more once it is written over: by `maker` at most as it goes."""
+    readers = list(_readers(value))
+    if any(order[reader] > order[maker] for reader, _ in readers):
+        return False
+    own = [through for reader, through in readers if reader is maker]
+    if isinstance(maker, ScatterOp) and maker.base is value:
+        return len(own) == 1
+    # One element alone is computed by all cores.
     in_place = (
         isinstance(maker, ElementwiseOp)
         and maker.layout is None
-        and shape_of(maker.out) == shape_of(argument)
-        and prod(shape_of(argument)) > 1
+        and shape_of(maker.out) == shape_of(value)
+        and prod(shape_of(value)) > 1
     )
     return not own or (in_place and not any(own))
 

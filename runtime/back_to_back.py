@@ -120,10 +120,13 @@ def _leaves(program: Program) -> bool:
 
 
 def _joins(program: Program) -> bool:
-    """Whether `main` is the last function, and nothing but calls, meetings and flags."""
+    """Whether `main` is the last function, and nothing but calls, meetings and flags.
+
+    What one inference writes over its inputs the next one reads.
+    """
     *body, last = program.code[program.labels[MAIN] :]
     plain = all(inst.instr.mnemonic in _PLAIN for inst in body)
-    return plain and last.instr.mnemonic == "halt"
+    return plain and last.instr.mnemonic == "halt" and not program.state
 
 
 def _moved(inst: Inst, second: dict[str, str], arena: int) -> Inst:

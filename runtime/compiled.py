@@ -44,14 +44,22 @@ class CompiledModel:
         """What it was compiled from; None for a loaded one."""
 
     def run(
-        self, inputs: Mapping[str, Array] | None = None, *, check_hazards: bool = False
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        check_hazards: bool = False,
+        in_place: bool = False,
     ) -> dict[str, Array]:
         """The outputs by name, in the types and shapes that the model declares.
 
+        With `in_place`, an array for an input that an output is written over is device memory: it
+        holds that output afterwards, and nothing is copied. Other arrays are left as they are.
         Raises InputError for inputs that do not match, and CheckFailed when hazards are looked for
         and found.
         """
-        result = self._simulator.run(inputs, mode=Mode.FUNCTIONAL, check_hazards=check_hazards)
+        result = self._simulator.run(
+            inputs, mode=Mode.FUNCTIONAL, check_hazards=check_hazards, in_place=in_place
+        )
         DEVICE.launched(self.launches)
         if result.hazards:
             first = str(result.hazards[0])
@@ -174,13 +182,15 @@ def compile(
     native: bool = True,
     tune: bool = False,
     tilings: Mapping[str, str] | None = None,
+    in_place: Mapping[str, str] | None = None,
 ) -> CompiledModel:
     """Compile a model: an `.onnx` file, a `.mlir` file of any level, or an ONNX model in memory.
 
     `shapes` closes dimensions that the model leaves open, `values` makes inputs constants.
     `keep_fp32` names operators and nodes that no precision narrows. `target` is a name or a TOML
     file; 0 cores are all it has. `tune` times many tilings of every kernel; what `report.tilings`
-    then has, given as `tilings` again, needs no search. Raises GeError for what is at fault.
+    then has, given as `tilings` again, needs no search. `in_place` names inputs, each with the
+    output that may be written over it. Raises GeError for what is at fault.
     """
     options = Options(
         target,
@@ -194,7 +204,7 @@ def compile(
         tune=tune,
         tilings=tuple(f"{key}: {tiling}" for key, tiling in (tilings or {}).items()),
     )
-    source = Source(model, shapes, values)
+    source = Source(model, shapes, values, in_place=in_place)
     with few_collections():
         return finish(begin(source, options), source)
 

@@ -9,7 +9,8 @@ one is found and checked again. A program that branches on one is not recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from ctypes import c_uint8
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ Action = Callable[[], Any]
 MOST_ACTIONS = 50_000
 """A recording of more takes more memory than it is worth."""
 
-_PLAIN = frozenset((scalar.li, scalar.la, *scalar.ARITHMETIC))
+_PLAIN = frozenset((scalar.li, scalar.la, scalar.core, scalar.cores, *scalar.ARITHMETIC))
 _LOADS = frozenset((move.ld__l1, move.ld__ub))
 """Moves whose body asks for where it writes first."""
 _STORES = frozenset(
@@ -237,6 +238,16 @@ def _registers(value: Value) -> tuple[int, ...]:
     return ()
 
 
-def own_copies(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Inputs that a recording may write over."""
-    return {symbol: np.array(array, order="C") for symbol, array in inputs.items()}
+def own_copies(inputs: Mapping[str, Array], but: Container[str] = ()) -> dict[str, Array]:
+    """Inputs that a recording may write over; those of `but` lie where they do.
+
+    A recording does not keep their memory: it is only used where that is given again.
+    """
+    return {s: _unowned(a) if s in but else np.array(a, order="C") for s, a in inputs.items()}
+
+
+def _unowned(array: Array) -> Array:
+    """An array on the same memory that does not keep it."""
+    whole = (c_uint8 * array.nbytes).from_address(array.ctypes.data)
+    memory: Array = np.ctypeslib.as_array(whole)
+    return memory.view(array.dtype).reshape(array.shape)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -40,6 +41,12 @@ from ge.timing.stretches import Stretches
 from ge.timing.walk import BUDGET, Core
 
 Array = NDArray[Any]
+
+
+Places = tuple[tuple[str, int], ...]
+"""The addresses of arrays that a caller gave as device memory, by symbol."""
+MOST_RECORDINGS = 4
+"""Recordings kept at once: each holds on to the memory that it was made on."""
 
 
 class Mode(Enum):
@@ -126,8 +133,9 @@ class Simulator:
             )
         check_fits(program, self.target)
         self._code = Code(program, self.target, symbols(program))
-        self._plain_runs = 0
-        self._recording: Recording | None = None
+        self._plain_runs: Counter[Places] = Counter()
+        self._recordings: dict[Places, Recording] = {}
+        """By where the state lies, if the caller has it."""
 
     def run(
         self,
@@ -139,6 +147,7 @@ class Simulator:
         skip: bool = True,
         budget: int = BUDGET,
         progress: Callable[[int], None] | None = None,
+        in_place: bool = False,
     ) -> Result:
         """Run on `inputs` by name.
 
@@ -146,8 +155,9 @@ class Simulator:
         it finds the inputs that are given and the weights, and zeros elsewhere; there are no
         outputs. `budget` bounds the instructions of one core; `progress` hears how many all have
         executed, now and then. Without a trace, mode `timing` adds up what repeats unless `skip` is
-        off, with the same result. Raises InputError for inputs that do not match, CheckFailed for a
-        program that faults.
+        off, with the same result. With `in_place`, arrays for inputs that outputs are written over
+        are device memory, and hold those outputs then. Raises InputError for inputs that do not
+        match, CheckFailed for a program that faults.
         """
         mode = Mode(mode)
         functional = mode is not Mode.TIMING
@@ -155,12 +165,19 @@ class Simulator:
         given = _checked_inputs(self.program, inputs or {}, functional)
         alone = mode is not Mode.BOTH and not check_hazards
         plain = alone and functional and not trace
-        if plain and self._recording is not None:
-            return self._again(self._recording, given)
+        state = _places(given, self.program.state) if in_place else ()
+        if plain and state in self._recordings:
+            return self._again(self._recordings[state], given, state)
         # What runs once is not recorded: the second run may be the first of many.
-        record = plain and self._plain_runs == 1
-        self._plain_runs += plain
-        device = Device(self.program, own_copies(given) if record else given, functional)
+        record = plain and self._plain_runs[state] == 1
+        self._plain_runs[state] += plain
+        theirs = {symbol for symbol, _ in state}
+        if record:
+            memory = own_copies(given, theirs)
+        else:
+            changed = self.program.state - theirs
+            memory = {s: a.copy() if s in changed else a for s, a in given.items()}
+        device = Device(self.program, memory, functional)
         run = _Run(
             code=self._code,
             target=self.target,
@@ -178,27 +195,36 @@ class Simulator:
             cores, clocks = run.cores()
             walk(cores, progress, self._convoy(run, cores))
         if run.recording is not None:
-            self._keep(run.recording, sum(core.count for core in cores))
+            self._keep(run.recording, sum(core.count for core in cores), state)
+        outputs = _outputs(self.program, run.device) if functional else {}
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]
         return Result(
-            outputs=_outputs(self.program, run.device) if functional else {},
+            outputs=outputs | self._kept(given, state),
             stats=stats,
             hazards=tuple(run.findings.hazards) if run.findings else (),
             trace=traces.document(self._code, stats, spans) if trace else None,
         )
 
-    def _keep(self, recording: Recording, executed: int) -> None:
+    def _keep(self, recording: Recording, executed: int, state: Places) -> None:
         recording.executed = executed
         if recording.sound and len(recording.actions) <= MOST_ACTIONS:
-            self._recording = recording
+            if len(self._recordings) == MOST_RECORDINGS:
+                del self._recordings[next(iter(self._recordings))]
+            self._recordings[state] = recording
 
-    def _again(self, recording: Recording, given: Mapping[str, Array]) -> Result:
+    def _again(self, recording: Recording, given: Mapping[str, Array], state: Places) -> Result:
+        theirs = {symbol for symbol, _ in state}
         with _calculating():
-            recording.run(given)
+            recording.run({symbol: given[symbol] for symbol in given.keys() - theirs})
         found = _outputs(self.program, recording.device)
-        outputs = {name: array.copy() for name, array in found.items()}
+        outputs = {name: array.copy() for name, array in found.items()} | self._kept(given, state)
         return Result(outputs, Stats(self.program, self.target, recording.executed))
+
+    def _kept(self, given: Mapping[str, Array], state: Places) -> dict[str, Array]:
+        """The outputs that lie in arrays of the caller."""
+        theirs = {symbol for symbol, _ in state}
+        return {t.name: given[t.symbol] for t in self.program.outputs if t.symbol in theirs}
 
     @cached_property
     def _skipper(self) -> Skipper:
@@ -236,6 +262,29 @@ class Simulator:
         if run.meetings is None:
             return Stats(self.program, self.target, executed, hazards=hazards)
         return figures.timed(self.program, self.target, executed, clocks, run.meetings, hazards)
+
+
+def _places(given: Mapping[str, Array], state: Collection[str]) -> Places:
+    """Where the arrays of the state lie that may be written over: nothing else lies there."""
+    if not state:
+        return ()
+    shared, end, last = set(), 0, ""
+    for low, high, symbol in sorted((*_span(a), s) for s, a in given.items() if a.size):
+        shared |= {symbol, last} if low < end else set()
+        end, last = max((end, last), (high, symbol))
+    alone = ((s, given[s]) for s in sorted(state) if s in given and s not in shared)
+    theirs = (
+        (s, a) for s, a in alone if a.size and a.flags["WRITEABLE"] and a.flags["C_CONTIGUOUS"]
+    )
+    return tuple((symbol, array.ctypes.data) for symbol, array in theirs)
+
+
+def _span(array: Array) -> tuple[int, int]:
+    """The first byte of an array's elements, and the one behind the last."""
+    spans = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    start = array.ctypes.data
+    low, high = (sum(f(x, 0) for x in spans) for f in (min, max))
+    return start + low, start + high + array.itemsize
 
 
 @cache

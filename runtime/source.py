@@ -17,7 +17,7 @@ from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
 from ge.dialects.graph.base import ConstantOp, GraphOp
 from ge.dialects.graph.control import ControlOp
-from ge.dialects.graph.module import functions_of, main_of
+from ge.dialects.graph.module import functions_of, main_of, set_in_place
 from ge.dialects.module_text import read_module
 from ge.lowering.pipelines import Level
 from ge.lowering.programs import programs_of
@@ -49,6 +49,8 @@ class Source:
     """Values of inputs that the program is specialised on; they are no inputs of it."""
     stage: Stage | None = None
     """The part of the model that is compiled, where the data decide shapes inside it."""
+    in_place: Mapping[str, str] | None = None
+    """Inputs whose arrays an output may be written over, each with that output."""
 
     @property
     def is_torch(self) -> bool:
@@ -57,6 +59,14 @@ class Source:
 
     def read(self, ctx: Context) -> tuple[ModuleOp, Level]:
         """The model as a module, and its level; raises GeError for what is none."""
+        module, level = self._read(ctx)
+        if self.in_place:
+            if level is Level.NPU:
+                raise InputError("instructions must say themselves what is written over what")
+            set_in_place(main_of(module), self.in_place)
+        return module, level
+
+    def _read(self, ctx: Context) -> tuple[ModuleOp, Level]:
         if not isinstance(self.model, (str, Path)):
             return self._import(self.model), Level.GRAPH
         path = Path(self.model)

@@ -21,6 +21,7 @@ from ge.frontend.torch_capture import experts_as_products, quiet, refusal
 from ge.lowering.pipelines import Options
 from ge.runtime.torch_held import Held, check_kinds
 from ge.runtime.torch_model import Specialised, TorchModel
+from ge.runtime.torch_pool import Pool
 
 SHORTEST = 16
 """Tokens that a call of more than one is padded to at least."""
@@ -43,7 +44,7 @@ def static_cache(buffers: Sequence[torch.Tensor], start: torch.Tensor) -> Any:
 
 
 class _Step(nn.Module):
-    """One call of the model as a function of tensors: the cache goes in and comes out."""
+    """One call of the model as a function of tensors, which changes those of the cache."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -57,18 +58,18 @@ class _Step(nn.Module):
         start: torch.Tensor,
         kept: torch.Tensor,
         cache: list[torch.Tensor],
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """The logits at the places `kept`, and the cache with the tokens from `start` on."""
-        static = static_cache(cache, start)
+    ) -> torch.Tensor:
+        """The logits at the places `kept`; the cache gets the tokens from `start` on."""
         out = self.model.forward(
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
-            cache=static,
+            cache=static_cache(cache, start),
             use_cache=True,
             logits_to_keep=kept,
         )
-        return out.logits, [t for layer in static.layers for t in (layer.keys, layer.values)]
+        logits: torch.Tensor = out.logits
+        return logits
 
 
 @dataclass
@@ -109,6 +110,7 @@ class Decoder:
     def __init__(self, model: nn.Module, runner: TorchModel) -> None:
         self._model = model
         self._empty: dict[int, list[torch.Tensor]] = {}
+        self._pool = Pool()
         self._runner = TorchModel(
             _Step(model), runner.options, check=runner.check, cache=runner.cache
         )
@@ -131,7 +133,7 @@ class Decoder:
         cache = given.get("cache")
         cache = DynamicCache() if cache is None else cache
         check_kinds(cache)
-        held = Held(cache, self._no_tokens(given["input_ids"].shape[0]))
+        held = Held(cache, self._no_tokens(given["input_ids"].shape[0]), self._pool)
         call = _Call.of(given, held.past)
         logits = self._step(call, held)
         if given.get("return_dict") is False:
@@ -140,12 +142,12 @@ class Decoder:
 
     def _step(self, call: _Call, held: Held) -> torch.Tensor:
         """One call on the device; the cache then holds its tokens too."""
-        buffers = held.buffers(call.past + call.length)
-        capacity = buffers[0].shape[2]
         length = padded_length(call.length)
+        buffers = held.buffers(call.past + length)
+        capacity = buffers[0].shape[2]
         behind = length - call.length
         every = call.kept.numel() == call.length
-        logits, made = self._runner(
+        logits = self._runner(
             pad(call.ids, (0, behind)),
             _padded(call.mask, behind, call.past, capacity),
             pad(call.positions, (0, behind)),
@@ -153,7 +155,7 @@ class Decoder:
             torch.arange(length) if every else call.kept,
             buffers,
         )
-        held.take(made, call.past + call.length)
+        held.take(buffers, call.past + call.length)
         result: torch.Tensor = logits[:, : call.length] if every else logits
         return result
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.functional import pad
 
 from ge.dialects.diagnostics import UnsupportedError
+from ge.runtime.torch_pool import Pool
 
 CAPACITY = 64
 """Tokens that a growing cache has room for at first; it doubles when they are not enough."""
@@ -80,8 +80,8 @@ KINDS = {
 class Held:
     """A cache that a caller holds, and the buffers that its tensors are views of."""
 
-    def __init__(self, cache: Any, empty: Sequence[torch.Tensor]) -> None:
-        """`empty` are keys and values of no tokens, for each layer."""
+    def __init__(self, cache: Any, empty: Sequence[torch.Tensor], pool: Pool) -> None:
+        """`empty` are keys and values of no tokens, for each layer; buffers lie in the pool."""
         from transformers.cache_utils import DynamicLayer
 
         while len(cache.layers) < len(empty) // 2:
@@ -89,19 +89,23 @@ class Held:
         self._cache = cache
         self._kinds = [KINDS[type(layer).__name__] for layer in cache.layers]
         self._empty = empty
+        self._pool = pool
         first = cache.layers[0]
         self.past = self._kinds[0].seen(first) if first.is_initialized else 0
 
     def buffers(self, length: int) -> list[torch.Tensor]:
         """Buffers for `length` tokens: those there are, unless somebody changed what they hold."""
-        shown = self._shown()
+        shown, firsts = self._shown(), self._firsts(self.past)
         known = getattr(self._cache, BUFFERS, None)
         if known is not None and known[0].shape[2] >= length:
-            pairs = zip(shown, known, self._firsts(self.past), strict=True)
+            pairs = zip(shown, known, firsts, strict=True)
             if self.past and all(s.data_ptr() == k[:, :, at:].data_ptr() for s, k, at in pairs):
                 return list(known)
+        # The memory of buffers that are not those of the cache any more may be used again.
+        known = None
+        setattr(self._cache, BUFFERS, None)
         room = self._room(length)
-        return [_placed(t, at, room) for t, at in zip(shown, self._firsts(self.past), strict=True)]
+        return [self._placed(t, at, room) for t, at in zip(shown, firsts, strict=True)]
 
     def take(self, made: list[torch.Tensor], length: int) -> None:
         """The cache after a call."""
@@ -113,6 +117,13 @@ class Held:
             last = length if room is None else first + room
             layer.keys, layer.values = keys[:, :, first:last], values[:, :, first:last]
             kind.count(layer, length)
+
+    def _placed(self, shown: torch.Tensor, at: int, room: int) -> torch.Tensor:
+        """A buffer that shows `shown` from the place `at` on, as far as it has room."""
+        kept = shown[:, :, : room - at]
+        buffer = self._pool.zeros((*shown.shape[:2], room, shown.shape[3]), shown.dtype)
+        buffer[:, :, at : at + kept.shape[2]] = kept
+        return buffer
 
     def _shown(self) -> Sequence[torch.Tensor]:
         if not self.past:
@@ -130,12 +141,6 @@ class Held:
         fixed = max((kind.room(layer) or 0 for layer, kind in pairs), default=0)
         grown = max(CAPACITY, 1 << (length - 1).bit_length())
         return fixed if fixed >= length else max(fixed, grown)
-
-
-def _placed(shown: torch.Tensor, at: int, room: int) -> torch.Tensor:
-    """A buffer that shows `shown` from the place `at` on; what is past its end is not there yet."""
-    kept = shown[:, :, : room - at]
-    return pad(kept, (0, 0, at, room - at - kept.shape[2]))
 
 
 def check_kinds(cache: Any) -> None:

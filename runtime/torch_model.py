@@ -51,7 +51,7 @@ class Specialised:
     ) -> Specialised:
         """Compile what was captured."""
         assert captured.model is not None
-        source = Source(captured.model, shapes, values)
+        source = Source(captured.model, shapes, values, in_place=captured.in_place)
         with few_collections():
             simplified = begin(source, options)
             compiled = finish(simplified.fork(options), source)
@@ -74,14 +74,20 @@ class Specialised:
         }
         held = {i: buffers[name] for name, (i, _) in how.buffers.items() if i in known}
         given |= {name: to_argument(name, tensor) for name, tensor in held.items()}
-        results = self.compiled.run(given, check_hazards=check)
-        with torch.no_grad():
-            for name, (_, output) in how.buffers.items():
-                buffers[name].copy_(to_tensor(results[output]))
-            for place, output in how.changed.items():
-                tensors[place].copy_(to_tensor(results[output]))
+        results = self.compiled.run(given, check_hazards=check, in_place=True)
+        changed = [(buffers[name], output) for name, (_, output) in how.buffers.items()]
+        changed += [(tensors[place], output) for place, output in how.changed.items()]
+        for tensor, output in changed:
+            _change(tensor, to_tensor(results[output]))
         outs = [to_tensor(results[name]) for name in how.outputs]
         return outs if how.structure is None else how.structure.restore(outs)
+
+
+def _change(tensor: torch.Tensor, made: torch.Tensor) -> None:
+    """Let a tensor be what was made of it: most lie in device memory and are that already."""
+    if tensor.data_ptr() != made.data_ptr():
+        with torch.no_grad():
+            tensor.copy_(made)
 
 
 class TorchModel:

@@ -15,6 +15,7 @@ from ge.lowering.pipelines import Options
 from ge.runtime.torch_decoder import padded_length, static_cache
 from ge.runtime.torch_held import Held, check_kinds
 from ge.runtime.torch_model import Specialised, TorchModel
+from ge.runtime.torch_pool import Pool
 
 TAKEN = ("decoder_input_ids", "encoder_outputs", "cache")
 """Arguments by which such a model is known."""
@@ -23,7 +24,7 @@ _KNOWN = {*TAKEN, "attention_mask", "decoder_position_ids", "decoder_attention_m
 
 
 class _Step(nn.Module):
-    """One call of the decoder as a function of tensors: the caches go in and come out."""
+    """One call of the decoder as a function of tensors, which changes those of its own cache."""
 
     def __init__(self, model: nn.Module, takes_positions: bool) -> None:
         super().__init__()
@@ -39,13 +40,12 @@ class _Step(nn.Module):
         start: torch.Tensor,
         own: list[torch.Tensor],
         cross: list[torch.Tensor],
-    ) -> tuple[torch.Tensor, list[torch.Tensor], list[torch.Tensor]]:
-        """The logits, and the caches: `cross` may be empty, then it is computed."""
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """The logits, and the other cache: `cross` may be empty, then it is computed."""
         from transformers.cache_utils import DynamicCache, EncoderDecoderCache
         from transformers.modeling_outputs import BaseModelOutput
 
-        kept = static_cache(own, start)
-        cache = EncoderDecoderCache(kept, DynamicCache())
+        cache = EncoderDecoderCache(static_cache(own, start), DynamicCache())
         for i, (keys, values) in enumerate(zip(cross[::2], cross[1::2], strict=True)):
             cache.cross_attention_cache.update(keys, values, i)
             cache.is_updated[i] = True
@@ -59,11 +59,7 @@ class _Step(nn.Module):
             **more,
         )
         made = cache.cross_attention_cache.layers
-        return (
-            out.logits,
-            [t for layer in kept.layers for t in (layer.keys, layer.values)],
-            [t for layer in made for t in (layer.keys, layer.values)],
-        )
+        return out.logits, [t for layer in made for t in (layer.keys, layer.values)]
 
 
 class EncoderDecoder(TorchModel):
@@ -73,6 +69,7 @@ class EncoderDecoder(TorchModel):
         super().__init__(module, options, **how)
         self._signature = inspect.signature(module.forward)
         positions = "decoder_position_ids" in self._signature.parameters
+        self._pool = Pool()
         self._steps = TorchModel(_Step(module, positions), options, **how)
 
     @property
@@ -99,23 +96,25 @@ class EncoderDecoder(TorchModel):
         encoded = given["encoder_outputs"][0]
         self._check(given)
         check_kinds(cache.self_attention_cache)
-        own = Held(cache.self_attention_cache, [self._empty(ids.shape[0])] * (2 * self._layers))
+        empty = [self._empty(ids.shape[0])] * (2 * self._layers)
+        own = Held(cache.self_attention_cache, empty, self._pool)
         cross = [t for c in cache.cross_attention_cache.layers for t in (c.keys, c.values)]
         length = ids.shape[1]
         behind = padded_length(length) - length
+        buffers = own.buffers(own.past + length + behind)
         positions = given.get("decoder_position_ids")
         if positions is None:
             positions = torch.arange(own.past, own.past + length)[None].expand(ids.shape)
-        logits, kept, seen = self._steps(
+        logits, seen = self._steps(
             pad(ids, (0, behind)),
             pad(positions, (0, behind)),
             encoded,
             given.get("attention_mask"),
             torch.tensor([own.past]),
-            own.buffers(own.past + length),
+            buffers,
             cross if any(cache.is_updated.values()) else [],
         )
-        own.take(kept, own.past + length)
+        own.take(buffers, own.past + length)
         if not any(cache.is_updated.values()):
             for i in range(self._layers):
                 cache.cross_attention_cache.update(seen[2 * i], seen[2 * i + 1], i)

@@ -61,12 +61,11 @@ def _areas(program: Program) -> Iterator[Area]:
     for index, blob in enumerate(program.weights):
         yield Area(WEIGHTS, at, blob.bytes, False, index)
         at = _aligned(at + blob.bytes)
-    wanted = [(t.symbol, t.bytes, False) for t in program.inputs]
-    wanted += [(t.symbol, t.bytes, True) for t in program.outputs]
-    wanted.append((ARENA, program.arena.bytes, True))
-    for symbol, size, writable in wanted:
+    written = {ARENA, *(t.symbol for t in program.outputs)}
+    wanted = {**{t.symbol: t.bytes for t in program.signature}, ARENA: program.arena.bytes}
+    for symbol, size in wanted.items():
         at += GUARD
-        yield Area(symbol, at, size, writable)
+        yield Area(symbol, at, size, symbol in written)
         at = _aligned(at + size)
 
 

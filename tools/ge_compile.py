@@ -70,6 +70,14 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         type=_numbers,
         help="make an input a constant",
     )
+    add(
+        *("--in-place",),
+        metavar="INPUT:OUTPUT",
+        action="append",
+        default=[],
+        type=_pair,
+        help="let an output be written over an input, such as a cache",
+    )
     add("--precision", choices=PRECISIONS, default="origin", help="default: the model's own types")
     add("--target", default="ascend910b1", metavar="NAME|FILE.toml", help="the machine")
     add("--cores", type=_count, default=0, metavar="N", help="default: all that the target has")
@@ -105,6 +113,13 @@ def _named(text: str, parse: Callable[[str], Any], what: str) -> tuple[str, Any]
     if not name or not separator:
         raise argparse.ArgumentTypeError(f"must be {what}, got '{text}'")
     return name, values
+
+
+def _pair(text: str) -> tuple[str, str]:
+    first, _, second = text.rpartition(":")
+    if not first or not second:
+        raise argparse.ArgumentTypeError(f"must be INPUT:OUTPUT, got '{text}'")
+    return first, second
 
 
 def _sizes(text: str) -> tuple[str, tuple[int, ...]]:
@@ -143,7 +158,9 @@ def _compile(argv: Sequence[str]) -> None:
     # A module may be written over the one it came from, like any text that a tool rewrites.
     rewrites = args.model.suffix == ".mlir" and args.emit not in ("asm", "obj")
     check_apart([] if rewrites else [args.model], [output, args.weights, args.report])
-    source = Source(args.model, _once(args.shape, "shape"), _once(args.value, "value"))
+    shapes, values = _once(args.shape, "shape"), _once(args.value, "value")
+    in_place = _once(args.in_place, "output over")
+    source = Source(args.model, shapes, values, in_place=in_place)
     kept = _kept(args)
     compilation = begin(source, _options(args, kept), _progress())
     level = compilation.level.value

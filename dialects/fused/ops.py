@@ -288,6 +288,43 @@ class GatherOp(FusedOp):
 
 
 @irdl_op_definition
+class ScatterOp(FusedOp):
+    """
+    The tensor that the first operand is a view of, with slices of the view replaced.
+
+    The third operand is what is put in, the second where it goes along `axis` of the view: it has
+    a number for each place along the axes `by` of the third. Where `axis` is not among those, what
+    is put in lies from there on.
+    """
+
+    name = "fused.scatter"
+    ANCHOR_INS: ClassVar = 3
+    axis = prop_def(IntegerAttr[I64])
+    by = prop_def(IntsAttr)
+
+    @property
+    def base(self) -> SSAValue:
+        """The tensor that is changed, which may lie where the result does."""
+        owner = self.ins[0].owner
+        return owner.source if isinstance(owner, ViewOp) else self.ins[0]
+
+    def verify_(self) -> None:
+        super().verify_()
+        (_, into), (_, slices) = _tensor(self.ins[0]), _tensor(self.ins[2])
+        axis, by = self.axis.value.data, self.by.data
+        rest = [n for i, n in enumerate(into) if i != axis]
+        if not 0 <= axis < len(into) or rest != [n for i, n in enumerate(slices) if i != axis]:
+            raise VerifyException(f"{self.name}: must put in slices along axis {axis}")
+        if any(not 0 <= a < len(slices) for a in by) or _tensor(self.ins[1])[1] != [
+            slices[a] for a in by
+        ]:
+            raise VerifyException(f"{self.name}: must have an index for each place along 'by'")
+
+    def computed(self) -> Attribute:
+        return self.base.type
+
+
+@irdl_op_definition
 class HostOp(IRDLOperation):
     """
     One operator that the AI CPU computes, on tensors with their elements in order.
@@ -346,4 +383,5 @@ KERNEL_OPS: tuple[type[FusedOp], ...] = (
     ConcatOp,
     PadOp,
     GatherOp,
+    ScatterOp,
 )

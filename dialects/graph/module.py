@@ -5,13 +5,16 @@ Beside it stand the functions that its control flow runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from ge.dialects.diagnostics import InputError
+from ge.dialects.diagnostics import InputError, did_you_mean
+
+IN_PLACE = "in_place"
+"""The attribute of `main` that names inputs, each with the output that may be written over it."""
 
 
 def make_module(
@@ -72,6 +75,42 @@ def input_names(main: FuncOp) -> list[str]:
 def output_names(main: FuncOp) -> list[str]:
     """The model's names for the results; `out0`, `out1`, ... where the text gives none."""
     return _given(main, "output_names", "out", len(return_of(main).arguments))
+
+
+def in_place(main: FuncOp) -> dict[str, str]:
+    """The outputs that may be written over an input, each with that input's name."""
+    attr = main.attributes.get(IN_PLACE)
+    pairs = attr.data if isinstance(attr, ArrayAttr) else ()
+    texts = [p.data for p in pairs if isinstance(p, StringAttr)]
+    return dict(zip(texts[1::2], texts[::2], strict=False))
+
+
+def set_in_place(main: FuncOp, pairs: Mapping[str, str]) -> None:
+    """Let outputs, the values of `pairs`, be written over inputs, its keys.
+
+    Raises InputError for names that the model does not have, and for tensors that are not alike.
+    """
+    types = [
+        {name: value.type for name, value in zip(names, values, strict=True)}
+        for names, values in (
+            (input_names(main), main.body.block.args),
+            (output_names(main), return_of(main).arguments),
+        )
+    ]
+    for pair in pairs.items():
+        for name, known in zip(pair, types, strict=True):
+            if name not in known:
+                raise InputError(
+                    f"an output must be written over an input, got '{name}'"
+                    f"{did_you_mean(name, known)}"
+                )
+        have, want = (known[name] for name, known in zip(pair, types, strict=True))
+        if have != want:
+            raise InputError(f"input '{pair[0]}' must be of the type of '{pair[1]}', got {have}")
+    if len(set(pairs.values())) != len(pairs):
+        raise InputError("an output must be written over one input, got two")
+    if pairs:
+        main.attributes[IN_PLACE] = _names([name for pair in pairs.items() for name in pair])
 
 
 def _names(names: Sequence[str]) -> Attribute:

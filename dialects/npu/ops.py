@@ -71,7 +71,8 @@ class TensorOp(IRDLOperation):
     """
     A tensor in device memory: an `input`, an `output`, a `weight` or a `temp`.
 
-    `address` is its place in the arena once that is planned.
+    `address` is its place in the arena once that is planned. An output that lies where an input
+    does has that one's label as `over`.
     """
 
     name = "npu.tensor"
@@ -79,6 +80,7 @@ class TensorOp(IRDLOperation):
     label = opt_prop_def(StringAttr)
     value = opt_prop_def(Attribute)
     address = opt_prop_def(IntegerAttr[I64])
+    over = opt_prop_def(StringAttr)
     result = result_def(HbmType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$role attr-dict `:` type($result)"

@@ -18,7 +18,10 @@ WEIGHTS, ARENA = "weights", "arena"
 
 
 class Tensor(NamedTuple):
-    """An input or an output: a symbol of the code, and what the user knows it as."""
+    """An input or an output: a symbol of the code, and what the user knows it as.
+
+    An output that has the symbol of an input is written over it.
+    """
 
     symbol: str
     name: str
@@ -84,7 +87,13 @@ class Program:
     @property
     def bytes(self) -> int:
         """Bytes of device memory: weights, inputs, outputs and intermediates."""
-        return self.weights_bytes + sum(t.bytes for t in self.signature) + self.arena.bytes
+        tensors = {t.symbol: t.bytes for t in self.signature}
+        return self.weights_bytes + sum(tensors.values()) + self.arena.bytes
+
+    @property
+    def state(self) -> frozenset[str]:
+        """The symbols of inputs that outputs are written over."""
+        return frozenset({t.symbol for t in self.inputs} & {t.symbol for t in self.outputs})
 
     @property
     def signature(self) -> list[Tensor]:

@@ -278,8 +278,8 @@ class MoveOp(TreeOp):
     Move a tile between two places; which instruction it is follows from the two memories.
 
     A tensor in device memory is seen through `map`; what lies outside it is filled with `pad`.
-    With `index` the tile lies as many times `pitch` elements further on as the element of `index`
-    at `places` says; a negative one counts from `extent`.
+    With `index` the tile in device memory lies as many times `pitch` elements further on as the
+    element of `index` at `places` says; a negative one counts from `extent`.
     """
 
     name = "npu.move"

@@ -9,14 +9,33 @@ import onnx_ir as ir
 import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
-from transformers.cache_utils import DynamicCache
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from examples.llama3.model import THETA, Geometry
-from ge.frontend.torch_capture import capture_module, flatten_arguments
+from ge.frontend.torch_capture import Captured, capture_module, flatten_arguments
+
+
+class _Layer(DynamicLayer):
+    """Keys and values of a layer in tensors with room for the new ones."""
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, places: torch.Tensor) -> None:
+        super().__init__()
+        self.keys, self.values, self.places = keys, values, places
+        self.is_initialized = True
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, *_: Any, **__: Any) -> Any:
+        """Put in the new ones."""
+        for into, new in ((self.keys, keys), (self.values, values)):
+            into.index_copy_(2, self.places, new)
+        return self.keys, self.values
+
+    def get_seq_length(self) -> int:
+        """How many were there before."""
+        return int(self.keys.shape[2] - self.places.shape[0])
 
 
 class _Step(nn.Module):
-    """A call of the model as a function of tensors: what is cached goes in and comes out."""
+    """A call of the model as a function of tensors: caches go in and are changed, or come out."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -25,22 +44,22 @@ class _Step(nn.Module):
     def forward(
         self, input_ids: torch.Tensor, position_ids: torch.Tensor, past: list[torch.Tensor]
     ) -> tuple[torch.Tensor, ...]:
-        cache = DynamicCache()
-        for layer, (keys, values) in enumerate(zip(past[::2], past[1::2], strict=True)):
-            cache.update(keys, values, layer)
+        pairs = zip(past[::2], past[1::2], strict=True)
+        cache = Cache(layers=[_Layer(*pair, position_ids[0]) for pair in pairs])
+        made = DynamicCache() if not past else cache
         out = self.model(
             input_ids=input_ids,
             position_ids=position_ids,
-            cache=cache,
+            cache=made,
             use_cache=True,
             logits_to_keep=1,
         )
-        return (out.logits, *(t for layer in cache.layers for t in (layer.keys, layer.values)))
+        return out.logits, *(() if past else (t for x in made.layers for t in (x.keys, x.values)))
 
 
 def captured(
     geometry: Geometry, length: int, past: int = 0, *, layers: int = 0, batch: int = 1
-) -> ir.Model:
+) -> Captured:
     """`length` new tokens behind `past` cached ones; weights are inputs, so that they need none."""
     # Heads that share keys are not to be given copies of them.
     os.environ["TRANSFORMERS_SDPA_FORCE_GQA"] = "1"
@@ -62,15 +81,15 @@ def captured(
         with torch.device("meta"):
             step = _Step(LlamaForCausalLM(config).eval())
             ids = torch.zeros(batch, length, dtype=torch.int64)
-            size = (batch, g.shared, past, g.depth)
+            size = (batch, g.shared, past + length, g.depth)
             caches = [torch.zeros(size) for _ in range(2 * layers if past else 0)]
     finally:
         torch.set_default_dtype(before)
     leaves, spec = flatten_arguments((ids, ids.clone(), caches), {})
-    model = capture_module(step, leaves, spec).model
-    assert model is not None
-    _weights_as_inputs(model.graph)
-    return model
+    found = capture_module(step, leaves, spec)
+    assert found.model is not None
+    _weights_as_inputs(found.model.graph)
+    return found
 
 
 def _weights_as_inputs(graph: ir.Graph) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from examples.llama3.eager import eager
 from examples.llama3.hot import hottest
-from examples.llama3.model import HALF, Geometry, decoder
+from examples.llama3.model import HALF, Geometry, caches, decoder
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.isa.cube import CUBE
 from ge.dialects.npu.places import Space
@@ -51,13 +51,16 @@ class Study:
         """Everything on."""
         return Options(target=self.target, narrow=self.capture)
 
-    def model(self, length: int, past: int = 0, **what: int) -> Any:
-        """The model without weights."""
+    def model(self, length: int, past: int = 0, **what: int) -> Source:
+        """The model without weights; what it makes of a cache is written over that."""
         if not self.capture:
-            return decoder(self.geometry, length, past, **what)
+            written = decoder(self.geometry, length, past, **what)
+            return Source(written, in_place=caches(written))
         from examples.llama3.capture import captured
 
-        return captured(self.geometry, length, past, **what)
+        found = captured(self.geometry, length, past, **what)
+        assert found.model is not None
+        return Source(found.model, in_place=found.in_place)
 
     def part(self, name: str) -> dict[str, Any]:
         """One part of the figures, with the seconds that it took."""
@@ -111,7 +114,7 @@ class Study:
         g, batch, layers = self.geometry, self.batch, self.geometry.layers
         model = self.model(self.prompt, layers=MEMORY_LAYERS, batch=batch)
         both = [replace(self.options, pipeline=on) for on in (False, True)]
-        compiled = programs(begin(Source(model), self.options), both)
+        compiled = programs(begin(model, self.options), both)
         serial, stats = (_timed(Simulator(program)) for program in compiled)
         arena = stats.to_json()["memory"]
         cache = g.cache_bytes(batch, self.prompt)
@@ -134,20 +137,20 @@ class Study:
 
     def trace(self) -> dict[str, Any]:
         """Every instruction of one layer of a decode step, for Perfetto."""
-        program = begin(Source(self._layers(1)), self.options).program()
+        program = begin(self._layers(1), self.options).program()
         found = Simulator(program).run(mode="timing", trace=True).trace
         assert found is not None
         return found
 
-    def _layers(self, layers: int) -> Any:
+    def _layers(self, layers: int) -> Source:
         return self.model(1, self.prompt - 1, layers=layers)
 
     def _one_token(self, layers: int) -> Stats:
-        return _timed(Simulator(begin(Source(self._layers(layers)), self.options).program()))
+        return _timed(Simulator(begin(self._layers(layers), self.options).program()))
 
-    def _stages(self, model: Any, framework: Any) -> Ablation:
+    def _stages(self, model: Source, framework: Any) -> Ablation:
         whole = replace(self.options, whole=True)
-        return ablation(begin(Source(model), self.options), unsimplified(Source(framework), whole))
+        return ablation(begin(model, self.options), unsimplified(Source(framework), whole))
 
     def _limit_us(self, multiply_adds: int, read_bytes: int) -> float:
         """The larger of operations at the peak and bytes at the sustained bandwidth."""

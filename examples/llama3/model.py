@@ -78,6 +78,12 @@ def decoder(
     return _Decoder(geometry, length, past, layers, batch).model()
 
 
+def caches(model: onnx.ModelProto) -> dict[str, str]:
+    """The caches that a decoder takes, each with what it makes of it."""
+    nodes = (node for node in model.graph.node if node.op_type == "TensorScatter")
+    return {node.input[0]: node.output[0] for node in nodes}
+
+
 class _Decoder:
     def __init__(self, g: Geometry, length: int, past: int, layers: int, batch: int) -> None:
         self.g = g
@@ -86,6 +92,7 @@ class _Decoder:
         self.past = past
         self.inputs: dict[str, tuple[int, ...]] = {"input_ids": (batch, length)}
         self.inputs |= {"position_ids": (batch, length), "table": (g.words, g.hidden)}
+        self.inputs |= {"start": (batch,)} if past else {}
         self.outputs: list[str] = []
         self.net = Net()
         x = self.net("Gather", "table", "input_ids", axis=0)
@@ -100,7 +107,8 @@ class _Decoder:
     def model(self) -> onnx.ModelProto:
         elements = dict.fromkeys(self.inputs, TensorProto.FLOAT16)
         elements |= dict.fromkeys(("input_ids", "position_ids"), TensorProto.INT32)
-        return self.net.model(self.inputs, self.outputs, 23, elements)
+        elements |= {"start": TensorProto.INT64} if self.past else {}
+        return self.net.model(self.inputs, self.outputs, 24, elements)
 
     def _turns(self) -> tuple[str, ...]:
         """Cosine and sine of how far the halves of a head are turned at each position."""
@@ -140,8 +148,10 @@ class _Decoder:
         return str(self.net("Reshape", joined, shape))
 
     def _cached(self, new: str, name: str) -> str:
-        self.inputs[name] = (self.batch, self.g.shared, self.past, self.g.depth)
-        return str(self.net("Concat", name, self._apart(new, self.g.shared), axis=2))
+        """The cache with the new tokens in their places, which are the next ones."""
+        rows = self.past + self.length
+        self.inputs[name] = (self.batch, self.g.shared, rows, self.g.depth)
+        return str(self.net("TensorScatter", name, self._apart(new, self.g.shared), "start"))
 
     def _apart(self, x: str, heads: int) -> Any:
         shape = np.array([self.batch, self.length, heads, self.g.depth])

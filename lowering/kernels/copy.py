@@ -6,12 +6,21 @@ from ge.dialects.fused.ops import ConcatOp, PadOp
 from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse
-from ge.lowering.kernels.description import Description, Dim, DimKind, Operand, Vector
+from ge.lowering.kernels.description import (
+    Description,
+    Dim,
+    DimKind,
+    Operand,
+    Part,
+    Vector,
+)
 from ge.lowering.kernels.region import dtype_of, operand, place_of, result, tile_of
 from ge.lowering.kernels.vector_writer import VectorWriter
 
 
-def _copy(kind: str, shape: tuple[int, ...], source: Operand, out: Operand) -> Description:
+def copy_description(
+    kind: str, shape: tuple[int, ...], source: Operand, out: Operand
+) -> Description:
     """The kernel that fills `out` from `source`, one element of `shape` each."""
     dims = [Dim(f"d{i}", n, DimKind.PARALLEL) for i, n in enumerate(shape) if n != 1]
     writer = VectorWriter({d.name: d.extent for d in dims})
@@ -51,10 +60,10 @@ def describe_pad(op: PadOp) -> Description:
         op.value.value.data,
     )
     axes = [Axis(((f"d{i}", 1),)) for i in range(len(shape))]
-    return _copy(op.kind.data, shape, source, result("y", op, axes))
+    return copy_description(op.kind.data, shape, source, result("y", op, axes))
 
 
-def describe_concat(op: ConcatOp) -> list[Description]:
+def describe_concat(op: ConcatOp) -> list[Part]:
     """One copy an operand, each into its part of the result."""
     axis = op.axis.value.data
     at = 0
@@ -64,6 +73,7 @@ def describe_concat(op: ConcatOp) -> list[Description]:
         axes = [Axis(((f"d{i}", 1),)) for i in range(len(shape))]
         axes[axis] = Axis(((f"d{axis}", 1),), at) if shape[axis] != 1 else Axis((), at)
         source = operand("x", value, [Axis(((f"d{i}", 1),)) for i in range(len(shape))])
-        found.append(_copy(op.kind.data, shape, source, result("y", op, axes)))
+        copy = copy_description(op.kind.data, shape, source, result("y", op, axes))
+        found.append(Part(copy, (value,)))
         at += shape[axis]
     return found

@@ -12,6 +12,8 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+from xdsl.ir import SSAValue
+
 from ge.dialects.dtypes import DType
 from ge.dialects.npu.axes import Axes, Axis, dims_of
 
@@ -150,7 +152,7 @@ class Description:
     @property
     def single(self) -> frozenset[str]:
         """Dimensions that a tile has one place of, because an index names it."""
-        indexed = (o.indexed for o in self.operands if o.indexed)
+        indexed = (o.indexed for o in (*self.operands, *self.results) if o.indexed)
         return frozenset(d for i in indexed for d in dims_of(i.axes))
 
     def dims_with(self, kind: DimKind) -> tuple[str, ...]:
@@ -165,6 +167,18 @@ class Description:
     @property
     def matrices(self) -> tuple[Matrix, ...]:
         return tuple(s for s in self.body if isinstance(s, Matrix))
+
+
+class Part(NamedTuple):
+    """One of the kernels that a fused operation is."""
+
+    description: Description
+    ins: tuple[SSAValue, ...]
+    """What it reads, in the order of its operands."""
+    offset: int = 0
+    """Elements of the result in front of what it writes."""
+    brings: bool = False
+    """Whether it only brings its operand to where the result lies."""
 
 
 def in_turns(description: Description) -> Description:

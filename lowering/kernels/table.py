@@ -17,16 +17,18 @@ from ge.dialects.fused.ops import (
     PadOp,
     PoolOp,
     RowwiseOp,
+    ScatterOp,
 )
 from ge.lowering.kernels.attention import describe_attention
 from ge.lowering.kernels.conv import describe_conv, describe_pool
 from ge.lowering.kernels.copy import describe_concat, describe_pad
-from ge.lowering.kernels.description import Description
+from ge.lowering.kernels.description import Description, Part
 from ge.lowering.kernels.gather import describe_gather
 from ge.lowering.kernels.matmul import describe_matmul
 from ge.lowering.kernels.rowwise import describe_vector
+from ge.lowering.kernels.scatter import describe_scatter
 
-KERNELS: dict[type[FusedOp], Callable[[Any], Description | list[Description]]] = {
+KERNELS: dict[type[FusedOp], Callable[[Any], Description | list[Part]]] = {
     AttentionOp: describe_attention,
     ConcatOp: describe_concat,
     Conv2DOp: describe_conv,
@@ -36,12 +38,13 @@ KERNELS: dict[type[FusedOp], Callable[[Any], Description | list[Description]]] =
     PadOp: describe_pad,
     PoolOp: describe_pool,
     RowwiseOp: describe_vector,
+    ScatterOp: describe_scatter,
 }
 
 
-def describe(op: FusedOp) -> list[Description]:
+def describe(op: FusedOp) -> list[Part]:
     """The kernels that a fused operation is, nearly always one."""
     if type(op) not in KERNELS:
         raise UnsupportedError(f"no kernel computes '{op.name}'")
     found = KERNELS[type(op)](op)
-    return found if isinstance(found, list) else [found]
+    return found if isinstance(found, list) else [Part(found, tuple(op.ins))]

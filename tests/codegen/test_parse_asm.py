@@ -74,7 +74,7 @@ MISTAKES = [
     ("16x128", "16x0x", "2:23: error: a shape like 16x128 or 'scalar' must stand here"),
     ("16x128", "99999999999x128", "2:8: error: 'in0' must fit the 68719476736 bytes"),
     ("16x128", "16}", "2:25: error: the end of the line must stand here, got '}'"),
-    ("out0", "in0", "3:9: error: 'in0' must stand for one thing, is defined twice"),
+    ("out0", "in0", "3:9: error: 'in0' must be written over by an output of its type and shape"),
     ("in0", "x1", "2:8: error: a symbol must be a word that is no register"),
     ("ascend910b1", "tinny", "1:1: error: unknown target 'tinny'; did you mean 'tiny'?"),
     ("cores=24", "cores=25", "1:1: error: cores must be 1 to 24, got 25"),

@@ -28,10 +28,10 @@ def test_a_kernel_alone_takes_what_its_program_takes(rows: int) -> None:
     for step in passes(Level.GRAPH, options):
         step.apply(ctx, module)
     (op,) = [op for op in module.walk() if isinstance(op, FusedOp)]
-    (description,), target = describe(op), targets.load("tiny")
+    (part,), target = describe(op), targets.load("tiny")
     machine, cold = Machine("tiny", target.cores), frozenset(range(3))
-    found = choices(description, machine, cold)
-    alone = cycles(place(description, target, "k", (), found).kernel, target, machine, cold)
+    found = choices(part.description, machine, cold)
+    alone = cycles(place(part.description, target, "k", (), found).kernel, target, machine, cold)
     for step in passes(Level.FUSED, options):
         step.apply(ctx, module)
     (program,) = programs_of(module)

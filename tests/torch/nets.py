@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -72,6 +73,22 @@ class Cache(nn.Module):
         """The sum of all rows, those of `x` put in at `at`."""
         self.rows.index_copy_(0, at, x)
         return self.rows.sum(0)
+
+
+class Written(nn.Module):
+    """A buffer that calls write into, in a way that is given."""
+
+    rows: torch.Tensor
+
+    def __init__(self, put: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(1, 2, 8, 16))
+        self.put = put
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """The sum of all rows, with `x` put in at `at`."""
+        self.put(self.rows, at, x)
+        return self.rows.sum(2)
 
 
 class InPlace(nn.Module):

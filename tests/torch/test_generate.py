@@ -94,6 +94,33 @@ def test_logits_are_those_of_torch_step_by_step(pair: tuple[Any, Any]) -> None:
     assert got.cache.get_seq_length() == want.cache.get_seq_length() == 4
 
 
+def test_a_cache_stays_in_device_memory(pair: tuple[Any, Any]) -> None:
+    model, device = pair
+    places = []
+    for _ in range(2):
+        caches = [transformers.DynamicCache() for _ in pair]
+        for ids in (IDS, torch.tensor([[3]]), torch.tensor([[8]])):
+            with torch.no_grad():
+                want, got = (m(ids, cache=c).logits for m, c in zip(pair, caches, strict=True))
+            torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
+            places.append([layer.keys.data_ptr() for layer in caches[1].layers])
+        del caches
+    assert all(place == places[0] for place in places)
+    program = getattr(type(device), MODEL).saved().compiled.program
+    assert len(program.state) == 2 * model.config.num_hidden_layers
+
+
+def test_caches_that_take_turns_stay_apart(pair: tuple[Any, Any]) -> None:
+    model, device = pair
+    caches = [[transformers.DynamicCache() for _ in range(2)] for _ in pair]
+    for step in range(6):
+        ids = torch.tensor([[step + 3] * (1 if step > 1 else 3)])
+        with torch.no_grad():
+            want = model(ids, cache=caches[0][step % 2]).logits
+        got = device(ids, cache=caches[1][step % 2]).logits
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
+
+
 def test_a_grown_cache_gets_more_room() -> None:
     model = llama(num_hidden_layers=1)
     device = ge.GraphEngine(CONFIG).Optimize(model)

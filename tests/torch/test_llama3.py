@@ -13,7 +13,7 @@ from examples.llama3.__main__ import main
 from examples.llama3.capture import captured
 from examples.llama3.eager import lists
 from examples.llama3.generate import continued
-from examples.llama3.model import Geometry, decoder
+from examples.llama3.model import Geometry, caches, decoder
 from examples.llama3.record import recorded
 from ge import OptimizeConfig
 from ge.lowering.pipelines import Options
@@ -77,13 +77,16 @@ def test_a_folder_without_a_model_is_named(
 def test_what_torch_captures_has_the_kernels_of_the_graph_written_out(
     length: int, past: int
 ) -> None:
-    models = [make(SMALL, length, past) for make in (decoder, captured)]
+    written, found = decoder(SMALL, length, past), captured(SMALL, length, past)
+    assert found.model is not None
+    models = [
+        Source(written, in_place=caches(written)),
+        Source(found.model, in_place=found.in_place),
+    ]
     kinds = []
     for model in models:
         options = Options(target="tiny", narrow=True)
-        kernels = (
-            Simulator(begin(Source(model), options).program()).run(mode="timing").stats.kernels
-        )
+        kernels = Simulator(begin(model, options).program()).run(mode="timing").stats.kernels
         work = [(k.name, k.tallies[Tally.MATRIX]) for k in kernels if k.tallies[Tally.MATRIX]]
         norms = sum(k.name == "RMSNormalization" for k in kernels)
         kinds.append((sorted(work), norms))

@@ -13,6 +13,7 @@ from torch import nn
 from ge import GraphEngine, OptimizeConfig
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.runtime.device import DEVICE
+from ge.runtime.torch_optimized import MODEL
 from tests.torch import nets
 
 CONFIG = OptimizeConfig(target="tiny", check_hazards=True)
@@ -220,3 +221,28 @@ def test_a_module_is_saved_in_the_shapes_of_a_call(tmp_path: Any) -> None:
     device(torch.randn(1, 4))
     assert engine.SaveOptimizedModel(tmp_path / "m.o") is device
     assert (tmp_path / "m.o").stat().st_size
+
+
+WRITES: dict[str, Any] = {
+    "index copy": lambda rows, at, x: rows.index_copy_(2, at, x),
+    "index put": lambda rows, at, x: rows.__setitem__((slice(None), slice(None), at), x),
+    "index put of heads": lambda rows, at, x: rows.__setitem__((0, slice(None), at), x[0]),
+    "slice": lambda rows, at, x: rows.__setitem__((..., slice(3, 4), slice(None)), x),
+    "choice": lambda rows, at, x: rows.copy_(
+        torch.where((torch.arange(8) == at)[:, None], x, rows)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WRITES)
+def test_buffers_are_changed_where_they_lie(way: str) -> None:
+    module = nets.Written(WRITES[way])
+    plain, place = copy.deepcopy(module), module.rows.data_ptr()
+    device = GraphEngine(CONFIG).Optimize(module)
+    for step in range(4):
+        x, at = torch.randn(1, 2, 1, 16), torch.tensor([2 * step])
+        close(device(x, at), plain(x, at))
+        close(module.rows, plain.rows)
+        assert module.rows.data_ptr() == place
+    program = getattr(type(device), MODEL).saved().compiled.program
+    assert len(program.state) == 1

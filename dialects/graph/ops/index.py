@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import OpResult
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def
 
 from ge.dialects import dtypes
 from ge.dialects.graph.base import (
@@ -236,6 +236,67 @@ def _scattered(x: Array, at: tuple[Array, ...], updates: Array, mode: ScatterMod
     else:
         _INTO[mode].at(y, at, updates)
     return y
+
+
+class ScatterPlaces(StrEnum):
+    """Where the places of a cache go on behind its last one."""
+
+    LINEAR = auto()
+    CIRCULAR = auto()
+
+
+@irdl_op_definition
+class TensorScatterOp(TensorOp):
+    """
+    A cache with the places from `start` on along `axis` replaced; each batch has a start, or 0.
+
+    ```mlir
+    %r = graph.tensor_scatter %x, %u, %s {axis = 1}
+      : (tensor<2x8x3xf32>, tensor<2x1x3xf32>, tensor<2xi64>) -> tensor<2x8x3xf32>
+    ```
+    """
+
+    name = "graph.tensor_scatter"
+    ONNX: ClassVar = "TensorScatter"
+    x = operand_def(TENSOR)
+    updates = operand_def(TENSOR)
+    start = opt_operand_def(TENSOR)
+    axis = attribute(Int(-2))
+    mode = attribute(Choice(ScatterPlaces.LINEAR, ScatterPlaces))
+
+    @staticmethod
+    def infer(
+        x: Tensor, updates: Tensor, start: Tensor | None, *, axis: int, mode: ScatterPlaces
+    ) -> Tensor:
+        same_element(x, updates)
+        a = axis_of(axis, len(dims(x)))
+        need(a > 0, "the axis must not be that of the batch")
+        count = dims(updates)[a] if len(dims(updates)) == len(dims(x)) else -1
+        want = (*dims(x)[:a], count, *dims(x)[a + 1 :])
+        fits = 0 <= count <= dims(x)[a] and dims(updates) == want
+        need(fits, f"updates must be {x}, shorter along axis {a}, got {updates}")
+        if start is not None:
+            _indices(start)
+            need(dims(start) == dims(x)[:1], f"start must have a number a batch, got {start}")
+        return x
+
+    @staticmethod
+    def evaluate(
+        x: Array, updates: Array, start: Array | None, *, axis: int, mode: ScatterPlaces
+    ) -> Array:
+        size, count = x.shape[axis], updates.shape[axis]
+        firsts = np.zeros(len(x), np.int64) if start is None else start
+        y = x.copy()
+        for batch, first in enumerate(firsts):
+            places = int(first) + np.arange(count)
+            if mode is ScatterPlaces.CIRCULAR:
+                places %= size
+            elif count and not 0 <= first <= size - count:
+                raise IndexError(f"a start must be in [0, {size - count}]")
+            np.moveaxis(y[batch], axis - (axis > 0), 0)[places] = np.moveaxis(
+                updates[batch], axis - (axis > 0), 0
+            )
+        return y
 
 
 @irdl_op_definition

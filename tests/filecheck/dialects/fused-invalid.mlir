@@ -66,3 +66,25 @@ func.func @main(%x: tensor<2x2xf32>) -> tensor<2xf32> {
   func.return %0 : tensor<2xf32>
 }
 // CHECK: :61:3: error: fused.host: the types must be those of its operator
+
+// -----
+
+func.func @main(%x: tensor<9x20xf32>, %i: tensor<2xi32>, %u: tensor<1x20xf32>) -> tensor<9x20xf32> {
+  %0 = fused.scatter "ScatterND"(%x, %i, %u) attributes {sources = [], axis = 0 : i64, by = #ge.ints<0>} {
+  ^bb0(%1: tensor<1x20xf32>):
+    fused.yield %1 : tensor<1x20xf32>
+  } : (tensor<9x20xf32>, tensor<2xi32>, tensor<1x20xf32>) -> tensor<9x20xf32>
+  func.return %0 : tensor<9x20xf32>
+}
+// CHECK: fused.scatter: must have an index for each place along 'by'
+
+// -----
+
+func.func @main(%x: tensor<9x20xf32>, %i: tensor<1xi32>, %u: tensor<1x21xf32>) -> tensor<9x20xf32> {
+  %0 = fused.scatter "ScatterND"(%x, %i, %u) attributes {sources = [], axis = 0 : i64, by = #ge.ints<0>} {
+  ^bb0(%1: tensor<1x21xf32>):
+    fused.yield %1 : tensor<1x21xf32>
+  } : (tensor<9x20xf32>, tensor<1xi32>, tensor<1x21xf32>) -> tensor<9x20xf32>
+  func.return %0 : tensor<9x20xf32>
+}
+// CHECK: fused.scatter: must put in slices along axis 0

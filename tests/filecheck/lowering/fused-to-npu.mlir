@@ -98,3 +98,39 @@ func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> (tensor<f32>, tenso
 // CHECK-NOT:  npu.kernel
 // CHECK:      npu.invoke @k0 %{{.*}}, %{{.*}} outs 1 offsets <0, 0> {sources = ["d0"]}
 // CHECK:      npu.invoke @k0 %{{.*}}, %{{.*}} outs 1 offsets <0, 0> {sources = ["d1"]}
+
+// -----
+
+// A new row is all that is written, from where its index says, over the input.
+// CHECK: npu.program "tiny"
+func.func @main(%x: tensor<2x9x20xf32>, %i: tensor<2xi32>, %u: tensor<2x1x20xf32>) -> tensor<2x9x20xf32> attributes {input_names = ["past", "i", "u"], output_names = ["present"], in_place = ["past", "present"]} {
+  %0 = fused.scatter "TensorScatter"(%x, %i, %u) attributes {sources = [], axis = 1 : i64, by = #ge.ints<0>} {
+  ^bb0(%1: tensor<2x1x20xf32>):
+    fused.yield %1 : tensor<2x1x20xf32>
+  } : (tensor<2x9x20xf32>, tensor<2xi32>, tensor<2x1x20xf32>) -> tensor<2x9x20xf32>
+  func.return %0 : tensor<2x9x20xf32>
+}
+// CHECK:      %[[Y:.*]] = npu.tensor "output" {label = "present", over = "past"}
+// CHECK-NEXT: npu.kernel @k0 "TensorScatter"
+// CHECK:      npu.move %{{.*}} to %y at %i {map = #npu.map<"d0, d2">, places = #npu.map<"d0">, extent = 9 : i64, pitch = 20 : i64}
+// CHECK:      npu.invoke @k0 %{{.*}}, %{{.*}}, %[[Y]] outs 1
+
+// -----
+
+// What is read again behind the write must be copied first.
+// CHECK: npu.program "tiny"
+func.func @main(%x: tensor<9x20xf32>, %i: tensor<1xi32>, %u: tensor<1x20xf32>) -> (tensor<9x20xf32>, tensor<9x20xf32>) attributes {input_names = ["past", "i", "u"], output_names = ["present", "y"], in_place = ["past", "present"]} {
+  %0 = fused.scatter "ScatterND"(%x, %i, %u) attributes {sources = [], axis = 0 : i64, by = #ge.ints<0>} {
+  ^bb0(%1: tensor<1x20xf32>):
+    fused.yield %1 : tensor<1x20xf32>
+  } : (tensor<9x20xf32>, tensor<1xi32>, tensor<1x20xf32>) -> tensor<9x20xf32>
+  %2 = fused.elementwise "Add"(%0, %x) attributes {sources = []} {
+  ^bb0(%3: tensor<9x20xf32>, %4: tensor<9x20xf32>):
+    %5 = graph.add %3, %4 : (tensor<9x20xf32>, tensor<9x20xf32>) -> tensor<9x20xf32>
+    fused.yield %5 : tensor<9x20xf32>
+  } : (tensor<9x20xf32>, tensor<9x20xf32>) -> tensor<9x20xf32>
+  func.return %0, %2 : tensor<9x20xf32>, tensor<9x20xf32>
+}
+// CHECK: %[[Y:.*]] = npu.tensor "output" {label = "present"}
+// CHECK: npu.invoke @k0 %{{.*}}, %[[Y]] outs 1
+// CHECK: npu.invoke @k1 %{{.*}}, %{{.*}}, %[[Y]] outs 1
