@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -16,6 +18,7 @@ from ge.dialects.npu.tree import (
     MatrixOp,
     MoveOp,
     SetOp,
+    TreeOp,
     VectorOp,
 )
 from ge.lowering.allocate_registers import allocate
@@ -114,27 +117,27 @@ class _Emitter:
                     self.out.place(end)
 
     def child(self, op: Operation, frame: Frame) -> None:
-        if isinstance(op, ForOp):
-            self.loop(op, frame)
-        elif isinstance(op, FlagOp):
+        if isinstance(op, FlagOp):
             self.flag(op, frame)
-        elif isinstance(op, MoveOp | MatrixOp | VectorOp):
+        elif isinstance(op, ForOp | MoveOp | MatrixOp | VectorOp):
             self.statement(op, frame)
 
-    def statement(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
+    def statement(self, op: ForOp | MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
         """Write it, with a jump over it where tiles may go without it."""
+        write: Callable[[Any, Frame], None]
+        write = self.loop if isinstance(op, ForOp) else self.statements.write
         needed = self.needed(op, frame)
         if isinstance(needed, int):
             if needed:
-                self.statements.write(op, frame)
+                write(op, frame)
             return
         skip = self.out.label()
         self.out.emit("bz", needed, Name(skip))
         with self.out.scope():
-            self.statements.write(op, frame)
+            write(op, frame)
         self.out.place(skip)
 
-    def needed(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> Scalar:
+    def needed(self, op: TreeOp, frame: Frame) -> Scalar:
         """Zero where a tile goes without a statement."""
         if op in self.ahead:
             return frame.turn
