@@ -86,13 +86,7 @@ class _Builder:
         whole = d.until is None and all(n >= d.extents[dim] for dim, n in steps)
         for first in d.init:
             self.vector(first, top, first.stage if whole else 0)
-        main = top
-        if steps and not whole:
-            main = self.loop(top, steps, "sequential")
-            if d.until is not None:
-                main.op.properties["until"] = MapAttr((d.until,))
-        if tiling.within:
-            main = self.loop(main, tiling.within, "within")
+        main = self.main(top, [] if whole else steps)
         for statement in d.body:
             if isinstance(statement, Matrix):
                 self.matrix(statement, main)
@@ -103,6 +97,14 @@ class _Builder:
         for product in d.matrices:
             if product.out in self.results:
                 self.store(product.out, main, tiling.final_stage)
+
+    def main(self, top: Scope, steps: Pairs) -> Scope:
+        """Where the statements stand: the sequential loop, and parts that take turns in it."""
+        main = self.loop(top, steps, "sequential") if steps else top
+        if steps and self.description.until is not None:
+            main.op.properties["until"] = MapAttr((self.description.until,))
+        within = self.tiling.within
+        return self.loop(main, within, "within") if within else main
 
     def blocks(self) -> Scope:
         """The loop over blocks, which are dealt to the cores."""
@@ -157,7 +159,7 @@ class _Builder:
         """The outermost loop inside which the operand's region is the same, and what it holds."""
         below: Operation | None = None
         dims = set(operand.depends)
-        while scope.parent and not dims & scope.cuts and scope.op.when is None:
+        while scope.parent and not dims & scope.cuts and not scope.guards:
             if (operand.name, scope.label) in self.tiling.pinned:
                 break
             below, scope = scope.op, scope.parent

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -124,18 +122,22 @@ class _Emitter:
 
     def statement(self, op: ForOp | MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
         """Write it, with a jump over it where tiles may go without it."""
-        write: Callable[[Any, Frame], None]
-        write = self.loop if isinstance(op, ForOp) else self.statements.write
         needed = self.needed(op, frame)
         if isinstance(needed, int):
             if needed:
-                write(op, frame)
+                self.write(op, frame)
             return
         skip = self.out.label()
         self.out.emit("bz", needed, Name(skip))
         with self.out.scope():
-            write(op, frame)
+            self.write(op, frame)
         self.out.place(skip)
+
+    def write(self, op: ForOp | MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
+        if isinstance(op, ForOp):
+            self.loop(op, frame)
+        else:
+            self.statements.write(op, frame)
 
     def needed(self, op: TreeOp, frame: Frame) -> Scalar:
         """Zero where a tile goes without a statement."""

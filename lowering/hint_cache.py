@@ -175,7 +175,10 @@ def _loaded(move: MoveOp, home: Scope, cores: int) -> int:
 
 
 def _tiles(home: Scope) -> dict[str, list[Tile]]:
-    """Offset and size of every tile of each dimension, as the loops above cut them."""
+    """Offset and size of every tile of each dimension, as the loops above cut them.
+
+    Of what decides whether a loop runs at all, only the last tile does.
+    """
     path = home.path
     tiles: dict[str, list[Tile]] = {d: [(0, n)] for d, n in path[0].sizes.items()}
     for scope in path[1:]:
@@ -186,6 +189,8 @@ def _tiles(home: Scope) -> dict[str, list[Tile]]:
                 for at, size in tiles[dim]
                 for cut in range(0, size, step)
             ]
+        for dim in scope.guards:
+            tiles[dim] = tiles[dim][-1:]
     return tiles
 
 

@@ -7,7 +7,7 @@ as the cores ask for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, isqrt, prod
@@ -16,11 +16,12 @@ from ge.dialects.npu.geometry import lines
 from ge.dialects.npu.isa.cube import CUBE
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
-from ge.lowering.kernels.description import Description, Operand
-from ge.lowering.kernels.pieces import END, PIECE, in_pieces
+from ge.lowering.kernels.description import Description, Operand, Step, Value, Vector
+from ge.lowering.kernels.pieces import END, PIECE, TOTAL, in_pieces
 from ge.lowering.kernels.product_cost import cut, multiply
 from ge.lowering.kernels.tiling import Candidate, Tiling
 from ge.lowering.kernels.vector_cost import VectorCost
+from ge.lowering.scopes import BUFFER_ALIGNMENT
 
 ACC_BYTES = 4
 PARTS = 2
@@ -33,8 +34,6 @@ FIRST = 2500
 """Cycles of the first loads and of the last tile's way out, which nothing hides."""
 TURN = 300
 """What a tile costs besides."""
-LIVE = 3
-"""Tiles of the widest type that an epilogue has at once beside those it loads and stores."""
 
 
 def piece_tilings(d: Description, target: Target) -> Iterator[Candidate]:
@@ -47,6 +46,16 @@ def piece_tilings(d: Description, target: Target) -> Iterator[Candidate]:
             (shape.candidate(wide, strips) for strips in shape.cuts(wide)),
             key=lambda candidate: candidate.cycles,
         )
+
+
+def most_alive(steps: Sequence[Step], bytes_: Mapping[str, int]) -> int:
+    """The most bytes of tiles that are needed at once between two steps."""
+    most = 0
+    for at in range(len(steps)):
+        made = {step.out for step in steps[: at + 1]}
+        needed = {name for step in steps[at + 1 :] for name in step.ins} | {steps[at].out}
+        most = max(most, sum(bytes_.get(name, 0) for name in made & needed))
+    return most
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,13 @@ class _Shape:
         """The kernel that sums in pieces."""
         return in_pieces(self.d)
 
+    @property
+    def last(self) -> Vector:
+        """What is done with the sum."""
+        statement = self.described.body[-1]
+        assert isinstance(statement, Vector)
+        return statement
+
     @cached_property
     def vectors(self) -> VectorCost:
         """What the vector statements take."""
@@ -134,7 +150,7 @@ class _Shape:
             within=((self.rows, self.side), (self.columns, self.side)),
             nests=(("acc", ((self.over, self.step),)),),
             loads=tuple((name, "sequential") for name in operands),
-            chunks=((PIECE, (self.rows, self.side // 2)), (END, (self.rows, self.last_rows(wide)))),
+            chunks=((PIECE, (self.rows, self.side // 2)), (END, (self.rows, self.last_rows()))),
         )
         blocks = prod(ceil(extents[x] / n) for x, n in block.items())
         waves = ceil(blocks / self.target.cores)
@@ -142,19 +158,30 @@ class _Shape:
         cycles = sum(self.tile_cycles(other, high, wide, n) for n in tiles if n)
         return Candidate(tiling, FIRST + waves * cycles)
 
-    def last_rows(self, wide: str) -> int:
-        """Rows that the last statement takes at once: what is left of the vector memory holds them.
+    def last_rows(self) -> int:
+        """Rows that the last statement takes at once: as many as the vector memory has room for."""
+        room = (
+            self.target.bytes_of[Space.UB] - self.side * (self.tile * PARTS + self.side) * ACC_BYTES
+        )
+        rows = self.side
+        while rows > 1 and self.last_bytes(rows) > room:
+            rows //= 2
+        return rows
 
-        Twice what is loaded and stored, and the part that is being added.
-        """
-        named = {o.name: o for o in (*self.d.operands, *self.d.results)}
-        moved = [o for o in named.values() if o.name not in (self.left.name, self.right.name)]
-        live = LIVE * len(self.d.final) * ACC_BYTES
-        row = self.side * (live + sum(2 * o.dtype.bytes for o in moved))
-        taken = (self.tile + self.side) * self.tile * ACC_BYTES - self.side**2 * ACC_BYTES
-        room = self.target.bytes_of[Space.UB] - taken
-        rows = max(1, room // row)
-        return min(1 << rows.bit_length() - 1, self.side)
+    def last_bytes(self, rows: int) -> int:
+        """Bytes that the last statement has at once: two copies of what other units touch."""
+        sizes = {self.rows: rows, self.columns: self.side}
+
+        def bytes_(tile: Operand | Value) -> int:
+            size = prod(sizes.get(x, 1) for x in tile.dims) * tile.dtype.bytes
+            return ceil(size / BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
+
+        outside = {o.name: o for o in (*self.described.operands, *self.described.results)}
+        used = {name for step in self.last.steps for name in (step.out, *step.ins)}
+        moved = sum(PARTS * bytes_(outside[name]) for name in used & outside.keys())
+        values = dict(self.described.values)
+        inner = {name: values[name] for name in used - outside.keys() - {TOTAL}}
+        return moved + most_alive(self.last.steps, {name: bytes_(v) for name, v in inner.items()})
 
     def tile_cycles(self, other: str, high: int, wide: str, width: int) -> float:
         """Cycles of a tile: its pieces, and what of the epilogue its last piece does not hide."""
@@ -165,8 +192,7 @@ class _Shape:
         # A part waits until the one before the last has left its accumulators.
         piece = sum(map(self.part, parts, (parts[-1], *parts)))
         pieces = self.d.extents[self.over] / self.piece
-        cleared, *_, last = self.described.statements
-        ends = self.vectors.cycles((cleared, last), sizes)
+        ends = self.vectors.cycles((*self.described.init, self.last), sizes)
         return pieces * max(piece, self.loads(sizes)) + max(0.0, ends - piece) + TURN
 
     def parts(self, size: int) -> list[int]:

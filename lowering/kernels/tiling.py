@@ -140,7 +140,9 @@ def check_tiling(tiling: Tiling, description: Description) -> None:
             str(i) for i in range(sum(isinstance(s, Vector) for s in description.statements))
         ),
     }
-    named = [("a parallel dimension", dim) for dim, _ in (*tiling.block, *tiling.inner, *tiling.within)]
+    named = [
+        ("a parallel dimension", dim) for dim, _ in (*tiling.block, *tiling.inner, *tiling.within)
+    ]
     named += [("a product", out) for out, _ in tiling.nests]
     named += [("a summed dimension", dim) for _, nest in tiling.nests for dim, _ in nest]
     named += [("an operand", name) for name, _ in (*tiling.loads, *sorted(tiling.pinned))]
