@@ -49,6 +49,11 @@ class Scope:
         return set(dims_of(when.data)) if when else set()
 
     @property
+    def once(self) -> set[str]:
+        """The dimensions of which only the last tile gets here."""
+        return {dim for scope in self.path for dim in scope.guards}
+
+    @property
     def path(self) -> list[Scope]:
         """From the kernel down to this scope."""
         return [*self.parent.path, self] if self.parent else [self]

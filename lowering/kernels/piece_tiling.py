@@ -32,8 +32,8 @@ STEPS = (256, 128, 64, 32, 16)
 """Terms of a sum that one multiplication takes."""
 FIRST = 2500
 """Cycles of the first loads and of the last tile's way out, which nothing hides."""
-TURN = 300
-"""What a tile costs besides."""
+WORTH = 1.1
+"""How much quicker pieces must be: they keep the vector unit busy, too."""
 
 
 def piece_tilings(d: Description, target: Target) -> Iterator[Candidate]:
@@ -156,7 +156,7 @@ class _Shape:
         waves = ceil(blocks / self.target.cores)
         tiles = [*[self.tile] * (strip // self.tile), strip % self.tile]
         cycles = sum(self.tile_cycles(other, high, wide, n) for n in tiles if n)
-        return Candidate(tiling, FIRST + waves * cycles)
+        return Candidate(tiling, WORTH * (FIRST + waves * cycles))
 
     def last_rows(self) -> int:
         """Rows that the last statement takes at once: as many as the vector memory has room for."""
@@ -184,7 +184,7 @@ class _Shape:
         return moved + most_alive(self.last.steps, {name: bytes_(v) for name, v in inner.items()})
 
     def tile_cycles(self, other: str, high: int, wide: str, width: int) -> float:
-        """Cycles of a tile: its pieces, and what of the epilogue its last piece does not hide."""
+        """Cycles of a tile: its pieces, and the epilogue."""
         sizes = {other: high, wide: width}
         parts = [
             (m, n) for m in self.parts(sizes[self.rows]) for n in self.parts(sizes[self.columns])
@@ -193,7 +193,8 @@ class _Shape:
         piece = sum(map(self.part, parts, (parts[-1], *parts)))
         pieces = self.d.extents[self.over] / self.piece
         ends = self.vectors.cycles((*self.described.init, self.last), sizes)
-        return pieces * max(piece, self.loads(sizes)) + max(0.0, ends - piece) + TURN
+        # The vector unit's queue is full meanwhile: nothing that comes behind it is asked for.
+        return pieces * max(piece, self.loads(sizes)) + ends
 
     def parts(self, size: int) -> list[int]:
         """The sizes of a tile's parts along one side."""
