@@ -171,7 +171,7 @@ class _Lowering:
                 values = list(op.ins) if len(descriptions) == 1 else [op.ins[number]]
                 ins = [self.spot(v) for v in values]
                 symbol = self.symbol(description, sources, op, self.cold([*ins, out]))
-                self.invoke(symbol, ins, [out], sources)
+                self.invoke(symbol, ins, [out] * len(description.results), sources)
         except GeError as e:
             where = f"node '{sources[0]}'" if sources else ""
             family = next(f for f in FAMILIES if isinstance(e, f))
