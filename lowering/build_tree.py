@@ -109,7 +109,9 @@ class _Builder:
     def blocks(self) -> Scope:
         """The loop over blocks, which are dealt to the cores."""
         d, tile = self.description, dict(self.tiling.block)
+        said = list(tile)
         parallel = list(d.dims_with(DimKind.PARALLEL))
+        parallel.sort(key=lambda dim: said.index(dim) if dim in tile else -1)
         needed = dims_of((d.until,)) if d.until else ()
         # Blocks of like cost follow each other, the costliest first: that fills the cores best.
         parallel.sort(key=lambda dim: dim not in needed)

@@ -18,7 +18,7 @@ from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, Operand, Step, Value, Vector
 from ge.lowering.kernels.pieces import END, PIECE, TOTAL, in_pieces
-from ge.lowering.kernels.product_cost import cut, multiply
+from ge.lowering.kernels.product_cost import cut, in_order, multiply
 from ge.lowering.kernels.tiling import Candidate, Tiling
 from ge.lowering.kernels.vector_cost import VectorCost
 from ge.lowering.scopes import BUFFER_ALIGNMENT
@@ -140,11 +140,10 @@ class _Shape:
         other, extents = self.other(wide), self.d.extents
         high = min(self.tile, extents[other])
         block = {**dict.fromkeys(self.batch, 1), other: high, wide: strip}
-        order = (*self.batch, self.rows, self.columns)
         inner = ((wide, self.tile),) if strip > self.tile else ()
         operands = (self.left.name, self.right.name)
         tiling = Tiling(
-            tuple((x, block[x]) for x in order),
+            in_order(self.d, self.target, (self.left, self.right), block),
             inner=inner,
             sequential=self.piece,
             within=((self.rows, self.side), (self.columns, self.side)),
