@@ -272,6 +272,35 @@ class ConcatOp(FusedOp):
 
 
 @irdl_op_definition
+class JoinOp(FusedOp):
+    """
+    Tensors of one shape, one behind the other along an axis.
+
+    Each element of them comes from the elements at its place.
+    """
+
+    name = "fused.join"
+    axis = prop_def(IntegerAttr[I64])
+
+    @property
+    def parts(self) -> Sequence[SSAValue]:
+        """The tensors, in order."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return list(last.values)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if any(part.type != self.yielded.type for part in self.parts):
+            raise VerifyException(f"{self.name}: its region must yield tensors of one type")
+
+    def computed(self) -> Attribute:
+        element, shape = _tensor(self.yielded)
+        shape[self.axis.value.data] *= len(self.parts)
+        return TensorType(element, shape)
+
+
+@irdl_op_definition
 class PadOp(FusedOp):
     """The operand with `before` and `after` elements of `value` around it; negative ones cut."""
 
@@ -351,6 +380,7 @@ KERNEL_OPS: tuple[type[FusedOp], ...] = (
     PoolOp,
     AttentionOp,
     ConcatOp,
+    JoinOp,
     PadOp,
     GatherOp,
 )
