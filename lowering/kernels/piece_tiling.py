@@ -19,7 +19,7 @@ from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, Operand, Step, Value, Vector
 from ge.lowering.kernels.pieces import END, PIECE, TOTAL, in_pieces
 from ge.lowering.kernels.product_cost import cut, in_order, multiply
-from ge.lowering.kernels.tiling import Candidate, Tiling
+from ge.lowering.kernels.tiling import Candidate, Pairs, Tiling
 from ge.lowering.kernels.vector_cost import VectorCost
 from ge.lowering.scopes import BUFFER_ALIGNMENT
 
@@ -32,6 +32,8 @@ STEPS = (256, 128, 64, 32, 16)
 """Terms of a sum that one multiplication takes."""
 FIRST = 2500
 """Cycles of the first loads and of the last tile's way out, which nothing hides."""
+MORE = 2
+"""Copies of what an epilogue loads, at most, beside the usual ones."""
 WORTH = 1.1
 """How much quicker pieces must be: they keep the vector unit busy, too."""
 
@@ -149,7 +151,8 @@ class _Shape:
             within=((self.rows, self.side), (self.columns, self.side)),
             nests=(("acc", ((self.over, self.step),)),),
             loads=tuple((name, "sequential") for name in operands),
-            chunks=((PIECE, (self.rows, self.side // 2)), (END, (self.rows, self.last_rows()))),
+            chunks=((PIECE, (self.rows, self.side // 2)), (END, (self.rows, self.last_rows))),
+            copies=self.copies,
         )
         blocks = prod(ceil(extents[x] / n) for x, n in block.items())
         waves = ceil(blocks / self.target.cores)
@@ -157,13 +160,31 @@ class _Shape:
         cycles = sum(self.tile_cycles(other, high, wide, n) for n in tiles if n)
         return Candidate(tiling, WORTH * (FIRST + waves * cycles))
 
+    @cached_property
+    def copies(self) -> Pairs:
+        """More copies of what the last statement loads: a chunk takes less time than a load."""
+        sizes = {self.rows: self.last_rows, self.columns: self.side}
+        left = self.room - self.last_bytes(self.last_rows)
+        found = []
+        for o in self.d.operands:
+            if set(sizes) <= set(o.dims):
+                each = prod(sizes.values()) * o.dtype.bytes
+                more = min(MORE, left // each)
+                left -= more * each
+                found += [(f"{o.name}_ub", PARTS + more)] * bool(more)
+        return tuple(found)
+
+    @property
+    def room(self) -> int:
+        """Bytes of the vector memory beside the sum and what is being added to it."""
+        taken = self.side * (self.tile * PARTS + self.side) * ACC_BYTES
+        return self.target.bytes_of[Space.UB] - taken
+
+    @cached_property
     def last_rows(self) -> int:
         """Rows that the last statement takes at once: as many as the vector memory has room for."""
-        room = (
-            self.target.bytes_of[Space.UB] - self.side * (self.tile * PARTS + self.side) * ACC_BYTES
-        )
         rows = self.side
-        while rows > 1 and self.last_bytes(rows) > room:
+        while rows > 1 and self.last_bytes(rows) > self.room:
             rows //= 2
         return rows
 
