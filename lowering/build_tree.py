@@ -40,7 +40,7 @@ from ge.lowering.kernels.description import (
     Value,
     Vector,
 )
-from ge.lowering.kernels.tiling import Tiling
+from ge.lowering.kernels.tiling import Tiling, tiled
 from ge.lowering.scopes import Scope, root
 
 Pairs = Sequence[tuple[str, int]]
@@ -50,7 +50,7 @@ def build_tree(
     description: Description, tiling: Tiling, name: str, sources: Sequence[str]
 ) -> KernelOp:
     """The kernel `name` as a tree, without copies, addresses and flags."""
-    return _Builder(description, tiling, name, sources).kernel
+    return _Builder(tiled(description, tiling), tiling, name, sources).kernel
 
 
 class _Builder:
@@ -86,11 +86,7 @@ class _Builder:
         whole = d.until is None and all(n >= d.extents[dim] for dim, n in steps)
         for first in d.init:
             self.vector(first, top, first.stage if whole else 0)
-        main = top
-        if steps and not whole:
-            main = self.loop(top, steps, "sequential")
-            if d.until is not None:
-                main.op.properties["until"] = MapAttr((d.until,))
+        main = self.main(top, [] if whole else steps)
         for statement in d.body:
             if isinstance(statement, Matrix):
                 self.matrix(statement, main)
@@ -102,10 +98,20 @@ class _Builder:
             if product.out in self.results:
                 self.store(product.out, main, tiling.final_stage)
 
+    def main(self, top: Scope, steps: Pairs) -> Scope:
+        """Where the statements stand: the sequential loop, and parts that take turns in it."""
+        main = self.loop(top, steps, "sequential") if steps else top
+        if steps and self.description.until is not None:
+            main.op.properties["until"] = MapAttr((self.description.until,))
+        within = self.tiling.within
+        return self.loop(main, within, "within") if within else main
+
     def blocks(self) -> Scope:
         """The loop over blocks, which are dealt to the cores."""
         d, tile = self.description, dict(self.tiling.block)
+        said = list(tile)
         parallel = list(d.dims_with(DimKind.PARALLEL))
+        parallel.sort(key=lambda dim: said.index(dim) if dim in tile else -1)
         needed = dims_of((d.until,)) if d.until else ()
         # Blocks of like cost follow each other, the costliest first: that fills the cores best.
         parallel.sort(key=lambda dim: dim not in needed)
@@ -155,7 +161,7 @@ class _Builder:
         """The outermost loop inside which the operand's region is the same, and what it holds."""
         below: Operation | None = None
         dims = set(operand.depends)
-        while scope.parent and not dims & scope.cuts:
+        while scope.parent and not dims & scope.cuts and not scope.guards:
             if (operand.name, scope.label) in self.tiling.pinned:
                 break
             below, scope = scope.op, scope.parent
@@ -228,8 +234,9 @@ class _Builder:
         scope, inner = nest[0], nest[-1]
         if name in self.operands:
             want = dict(self.tiling.loads).get(name)
-            at = next((s for s in nest if s.label == want), scope)
-            below = nest[nest.index(at) + 1].op if at is not inner else None
+            path = inner.path
+            at = next((s for s in path[1:] if s.label == want), scope)
+            below = path[path.index(at) + 1].op if at is not inner else None
             stage = statement.stage - statement.ahead if at is scope else 0
             source = self.fetch(self.operands[name], Space.L1, at, stage, below)
         else:
@@ -248,7 +255,10 @@ class _Builder:
         number, self.vectors = self.vectors, self.vectors + 1
         at = scope
         chunk = dict(self.tiling.chunks).get(number)
-        if chunk and chunk[1] < scope.sizes[chunk[0]]:
+        if statement.when is not None:
+            at = self.loop(scope, [chunk] if chunk else [], f"chunk{number}", stage=stage)
+            at.op.properties["when"] = MapAttr((statement.when,))
+        elif chunk and chunk[1] < scope.sizes[chunk[0]]:
             at = self.loop(scope, [chunk], f"chunk{number}", stage=stage)
         inside = stage if at is scope else 0
         group = _Group(self, statement, scope, at, inside)

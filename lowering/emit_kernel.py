@@ -16,6 +16,7 @@ from ge.dialects.npu.tree import (
     MatrixOp,
     MoveOp,
     SetOp,
+    TreeOp,
     VectorOp,
 )
 from ge.lowering.allocate_registers import allocate
@@ -114,27 +115,31 @@ class _Emitter:
                     self.out.place(end)
 
     def child(self, op: Operation, frame: Frame) -> None:
-        if isinstance(op, ForOp):
-            self.loop(op, frame)
-        elif isinstance(op, FlagOp):
+        if isinstance(op, FlagOp):
             self.flag(op, frame)
-        elif isinstance(op, MoveOp | MatrixOp | VectorOp):
+        elif isinstance(op, ForOp | MoveOp | MatrixOp | VectorOp):
             self.statement(op, frame)
 
-    def statement(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
+    def statement(self, op: ForOp | MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
         """Write it, with a jump over it where tiles may go without it."""
         needed = self.needed(op, frame)
         if isinstance(needed, int):
             if needed:
-                self.statements.write(op, frame)
+                self.write(op, frame)
             return
         skip = self.out.label()
         self.out.emit("bz", needed, Name(skip))
         with self.out.scope():
-            self.statements.write(op, frame)
+            self.write(op, frame)
         self.out.place(skip)
 
-    def needed(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> Scalar:
+    def write(self, op: ForOp | MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
+        if isinstance(op, ForOp):
+            self.loop(op, frame)
+        else:
+            self.statements.write(op, frame)
+
+    def needed(self, op: TreeOp, frame: Frame) -> Scalar:
         """Zero where a tile goes without a statement."""
         if op in self.ahead:
             return frame.turn

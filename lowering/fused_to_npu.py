@@ -196,7 +196,7 @@ class _Lowering:
                 if part.brings and self.storage(ins[0]) == self.storage(into):
                     continue
                 symbol = self.symbol(part.description, sources, op, self.cold([*ins, into]))
-                self.invoke(symbol, ins, [into], sources)
+                self.invoke(symbol, ins, [into] * len(part.description.results), sources)
         except GeError as e:
             where = f"node '{sources[0]}'" if sources else ""
             family = next(f for f in FAMILIES if isinstance(e, f))

@@ -13,6 +13,7 @@ from xdsl.rewriter import Rewriter
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.fused.ops import (
     AttentionOp,
+    ConcatOp,
     Conv2DOp,
     ElementwiseOp,
     FusedOp,
@@ -27,7 +28,7 @@ from ge.dialects.graph.base import GraphOp, constant_of, shape_of, tensor, type_
 from ge.dialects.graph.ops import binary, norm
 from ge.lowering.kernels.reducing_ops import REDUCING
 from ge.lowering.kernels.region import place_of
-from ge.lowering.merge_kernels import merge
+from ge.lowering.merge_kernels import join, merge
 from ge.lowering.reach import clear_of, reach_of
 
 HEAD_MOST = 256
@@ -170,6 +171,22 @@ def _chain(first: FusedOp, then: FusedOp) -> str | None:
     if isinstance(first, ElementwiseOp):
         return None
     return _same_shape(first, then)
+
+
+def _side_by_side(first: FusedOp, then: FusedOp) -> str | None:
+    """What a concatenation puts together is elementwise and of one shape."""
+    shapes = {shape_of(v) for v in then.ins}
+    made = [v.owner for v in dict.fromkeys(then.ins)]
+    if len(shapes) != 1 or not all(isinstance(kernel, ElementwiseOp) for kernel in made):
+        return ""
+    for kernel in made:
+        assert isinstance(kernel, ElementwiseOp)
+        if kernel.layout is not None or shape_of(kernel.yielded) != shape_of(kernel.out):
+            return "the values between are stored transposed"
+        if (reason := _shared(kernel, then)) is not None:
+            return reason
+    count = sum(len(kernel.body.block.ops) for kernel in made if isinstance(kernel, FusedOp))
+    return f"they have {count} operators" if count > OPERATORS_MOST else None
 
 
 # Attention
@@ -340,6 +357,14 @@ FUSIONS = (
         (ElementwiseOp,),
         _chain,
         renames=False,
+    ),
+    Fusion(
+        "Join",
+        "Elementwise kernels of one shape write where a concatenation puts what they make.",
+        (ElementwiseOp,),
+        (ConcatOp,),
+        _side_by_side,
+        join,
     ),
 )
 """In the order in which they are tried on the whole model."""

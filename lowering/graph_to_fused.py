@@ -242,7 +242,17 @@ class _Kernels:
                 copy = copy_of(view, view, ())
                 self.block.add_op(copy)
                 values.append(copy.out)
+                self.behind(layout.base, view, copy)
         self.block.add_op(ReturnOp(*values))
+
+    def behind(self, base: SSAValue, view: SSAValue, copy: FusedOp) -> None:
+        """Copy right behind what makes the value: it is in the cache then."""
+        maker = base.owner
+        if isinstance(maker, FusedOp) and isinstance(view.owner, ViewOp):
+            made = [view.owner, copy]
+            for op in made:
+                op.detach()
+            self.block.insert_ops_after(made, maker)
 
     def report(self) -> None:
         """All operators without a kernel at once."""

@@ -29,9 +29,6 @@ from ge.lowering.programs import Calls, programs_of
 from ge.lowering.reuse import refetched
 from ge.lowering.scopes import Scope, root, scopes
 
-KEPT = 0.75
-"""The part of the cache that a tensor may count on while others pass through."""
-
 Tile = tuple[int, int]
 
 
@@ -50,20 +47,16 @@ class HintCachePass(ModulePass):
             self._hint(program)
 
     def _hint(self, program: ProgramOp) -> None:
-        room = _room(targets.load(program.target.data))
+        room = targets.load(program.target.data).cache_room
         cached = [t for t in program.body.block.ops if isinstance(t, TensorOp)]
         cached = [t for t in cached if not t.label or t.label.data not in self.stream]
         stays = self.stay and sum(t.bytes for t in cached) <= room
         _hint(program, room, stays)
 
 
-def _room(target: Target) -> int:
-    return int(target.l2_bytes * KEPT)
-
-
 def hint_kernel(kernel: KernelOp, cold: Container[int], cores: int, target: Target) -> None:
     """Hint one kernel's moves; `cold` are its operands that device memory delivers or takes."""
-    _hint_kernel(kernel, cold, cores, _room(target))
+    _hint_kernel(kernel, cold, cores, target.cache_room)
 
 
 def _hint_kernel(kernel: KernelOp, cold: Container[int], cores: int, room: int) -> None:
@@ -195,7 +188,10 @@ def _loaded(move: MoveOp, home: Scope, cores: int) -> int:
 
 
 def _tiles(home: Scope) -> dict[str, list[Tile]]:
-    """Offset and size of every tile of each dimension, as the loops above cut them."""
+    """Offset and size of every tile of each dimension, as the loops above cut them.
+
+    Of what decides whether a loop runs at all, only the last tile does.
+    """
     path = home.path
     tiles: dict[str, list[Tile]] = {d: [(0, n)] for d, n in path[0].sizes.items()}
     for scope in path[1:]:
@@ -206,6 +202,8 @@ def _tiles(home: Scope) -> dict[str, list[Tile]]:
                 for at, size in tiles[dim]
                 for cut in range(0, size, step)
             ]
+        for dim in scope.guards:
+            tiles[dim] = tiles[dim][-1:]
     return tiles
 
 

@@ -68,7 +68,7 @@ def _alike(loads: list[tuple[MoveOp, Scope]], stores: list[tuple[MoveOp, Scope]]
         return False
     if not any(isinstance(scope.op, ForOp) and scope.op.cores is not None for scope in inside.path):
         return False  # Every core loads it, also behind the store of the one that has the tile.
-    cut = {dim for scope in (*inside.path, *around.path) for dim in scope.cuts}
+    cut = {dim for at in (inside, around) for scope in at.path for dim in scope.cuts - at.once}
     return cut <= set(dims_of(axes))
 
 

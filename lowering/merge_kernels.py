@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import Rewriter
 
-from ge.dialects.fused.ops import FusedOp, RowwiseOp, YieldOp
+from ge.dialects.fused.ops import ConcatOp, FusedOp, JoinOp, RowwiseOp, YieldOp
+from ge.lowering.kernels.region import Place, place_of
 
 
 def merge(first: FusedOp, then: FusedOp, kind: str) -> FusedOp:
@@ -38,6 +39,43 @@ def merge(first: FusedOp, then: FusedOp, kind: str) -> FusedOp:
     Rewriter.erase_op(then)
     Rewriter.erase_op(first)
     return merged
+
+
+def join(first: FusedOp, then: FusedOp, kind: str) -> FusedOp:
+    """`concat(first(a), other(a, b)) -> join(a, b)`: all that is put together is one kernel.
+
+    It stands where the concatenation stood, and looks once at what several of them see.
+    """
+    assert isinstance(then, ConcatOp)
+    kernels = [value.owner for value in then.ins]
+    seen: dict[tuple[Place, Attribute], SSAValue] = {}
+    for kernel in kernels:
+        assert isinstance(kernel, FusedOp)
+        for value in kernel.ins:
+            seen.setdefault((place_of(value), value.type), value)
+    block = Block(arg_types=[value.type for value in seen.values()])
+    outside = dict(zip(seen, block.args, strict=True))
+    parts = []
+    for kernel in kernels:
+        assert isinstance(kernel, FusedOp)
+        inside: dict[SSAValue, SSAValue] = {}
+        for arg, value in zip(kernel.body.block.args, kernel.ins, strict=True):
+            inside[arg] = outside[place_of(value), value.type]
+        _copy(kernel, block, inside)
+        parts.append(inside[kernel.yielded])
+    block.add_op(YieldOp(operands=[parts]))
+    sources = [s.data for op in (*kernels, then) if isinstance(op, FusedOp) for s in op.sources]
+    said = {"layout": then.layout} if then.layout else {}
+    made = JoinOp.of(kind, sources, [*seen.values()], then.out.type, block, axis=then.axis, **said)
+    where = then.parent
+    assert where is not None
+    where.insert_op_before(made, then)
+    then.out.replace_all_uses_with(made.out)
+    Rewriter.erase_op(then)
+    for kernel in dict.fromkeys(kernels):
+        assert isinstance(kernel, FusedOp)
+        Rewriter.erase_op(kernel)
+    return made
 
 
 def _joined(

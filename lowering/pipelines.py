@@ -90,6 +90,10 @@ PASSES = {
         "ge.lowering.split_sums:SplitSumsPass",
         "Sum thin products in slices on all cores, and add the slices in a kernel of its own.",
     ),
+    "split-keys": Pass(
+        "ge.lowering.split_keys:SplitKeysPass",
+        "Go through the keys of few queries in slices on all cores, and join the slices.",
+    ),
     "fused-to-npu": Pass(
         "ge.lowering.fused_to_npu:FusedToNpuPass",
         "Describe kernels, choose their tiles, build their loops; equal ones are built once.",
@@ -208,7 +212,8 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}
         # A launch costs more than the cores that it would busy.
-        split = [make_pass("split-sums", target=options.target)] if options.native else []
+        names = ("split-sums", "split-keys") if options.native else ()
+        split = [make_pass(name, target=options.target) for name in names]
         chosen = {"tune": options.tune, "tilings": options.tilings}
         tree = make_pass("fused-to-npu", **machine, overlap=options.pipeline, **chosen)
         return [*split, tree, *scheduling(options)]

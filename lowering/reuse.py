@@ -20,6 +20,7 @@ def refetched(kernel: KernelOp, move: MoveOp, home: Scope, cores: int, room: int
     buffer = move.target.owner
     assert isinstance(buffer, BufferOp)
     used = {dim for axis in buffer.map.data for dim, _ in axis.terms}
+    used |= home.once
     times = 1
     live: Sizes = {}
     for scope in home.path[1:]:

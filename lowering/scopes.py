@@ -8,6 +8,7 @@ from math import prod
 
 from xdsl.ir import Block, Operation
 
+from ge.dialects.npu.axes import dims_of
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, TreeOp
 
@@ -40,6 +41,17 @@ class Scope:
         """The dimensions that this loop really cuts: a step over all of one changes nothing."""
         outer = self.parent.sizes if self.parent else {}
         return {d for d, step in self.steps.items() if step < outer[d]}
+
+    @property
+    def guards(self) -> set[str]:
+        """The dimensions that decide whether this loop runs at all."""
+        when = self.op.when if isinstance(self.op, ForOp) else None
+        return set(dims_of(when.data)) if when else set()
+
+    @property
+    def once(self) -> set[str]:
+        """The dimensions of which only the last tile gets here."""
+        return {dim for scope in self.path for dim in scope.guards}
 
     @property
     def path(self) -> list[Scope]:

@@ -145,9 +145,15 @@ def _reshape(here: Here, op: Any) -> SSAValue | None:
 
 
 def _same_type(here: Here, op: Any) -> SSAValue | None:
-    """slice, pad, expand, tile, concat or split that gives all of its only operand -> x"""
+    """slice, pad, expand, tile or split that gives all of its only operand -> x"""
     single = len(op.operands) == 1 and len(op.results) == 1
     return op.operands[0] if single and op.operands[0].type == op.results[0].type else None
+
+
+def _only_part(here: Here, op: ConcatOp) -> SSAValue | None:
+    """concat(x, y) -> x, when y has no elements"""
+    parts = [v for v in op.operands if prod(shape_of(v))]
+    return parts[0] if len(parts) == 1 else None
 
 
 def _slice(here: Here, op: SliceOp) -> SSAValue | None:
@@ -181,6 +187,7 @@ RULES: Rules = {
     **{cls: [_reshape] for cls in VIEWS},
     SliceOp: [_slice],
     PadOp: [_pad],
-    **{cls: [_same_type] for cls in (ExpandOp, TileOp, ConcatOp, SplitOp)},
+    **{cls: [_same_type] for cls in (ExpandOp, TileOp, SplitOp)},
+    ConcatOp: [_only_part],
     ReluOp: [_relu],
 }

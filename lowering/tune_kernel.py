@@ -50,8 +50,11 @@ def choices(
 def _candidates(description: Description, machine: Machine) -> tuple[Candidate, ...]:
     """The tilings that are worth a try, best first."""
     ranked = tilings(description, targets.load(machine.name))
-    found = tuple(islice(ranked, TRIES))
-    return found if machine.overlap else tuple(Candidate(in_turns(t), n) for t, n in found)
+    if machine.overlap:
+        return tuple(islice(ranked, TRIES))
+    # To add pieces while the matrix unit waits never pays.
+    whole = (Candidate(in_turns(t), cycles) for t, cycles in ranked if not t.within)
+    return tuple(islice(whole, TRIES))
 
 
 @lru_cache(maxsize=4096)

@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
+    f32,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -231,7 +233,8 @@ class AttentionOp(FusedOp):
 
     The region works on the scaled scores; what it yields goes through the softmax. With `reach`,
     query i has no weight for keys behind i plus that; with `clear`, its scores for keys up to i
-    plus that go through the region as they are.
+    plus that go through the region as they are. A `partial` one is of some of the keys: in f32,
+    what is not divided yet, then the largest score and the sum of the exponentials.
     """
 
     name = "fused.attention"
@@ -239,10 +242,14 @@ class AttentionOp(FusedOp):
     scale = prop_def(FloatAttr[Float64Type])
     reach = opt_prop_def(IntegerAttr[I64])
     clear = opt_prop_def(IntegerAttr[I64])
+    partial = opt_prop_def(UnitAttr)
 
     def computed(self) -> Attribute:
         element, shape = _tensor(self.ins[0])
-        return TensorType(element, [*shape[:-1], _tensor(self.ins[2])[1][-1]])
+        wide = _tensor(self.ins[2])[1][-1]
+        if self.partial is not None:
+            return TensorType(f32, [*shape[:-1], wide + 2])
+        return TensorType(element, [*shape[:-1], wide])
 
 
 @irdl_op_definition
@@ -261,6 +268,35 @@ class ConcatOp(FusedOp):
         axis = self.axis.value.data
         element, shape = _tensor(self.ins[0])
         shape[axis] = sum(_tensor(v)[1][axis] for v in self.ins)
+        return TensorType(element, shape)
+
+
+@irdl_op_definition
+class JoinOp(FusedOp):
+    """
+    Tensors of one shape, one behind the other along an axis.
+
+    Each element of them comes from the elements at its place.
+    """
+
+    name = "fused.join"
+    axis = prop_def(IntegerAttr[I64])
+
+    @property
+    def parts(self) -> Sequence[SSAValue]:
+        """The tensors, in order."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return list(last.values)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if any(part.type != self.yielded.type for part in self.parts):
+            raise VerifyException(f"{self.name}: its region must yield tensors of one type")
+
+    def computed(self) -> Attribute:
+        element, shape = _tensor(self.yielded)
+        shape[self.axis.value.data] *= len(self.parts)
         return TensorType(element, shape)
 
 
@@ -381,6 +417,7 @@ KERNEL_OPS: tuple[type[FusedOp], ...] = (
     PoolOp,
     AttentionOp,
     ConcatOp,
+    JoinOp,
     PadOp,
     GatherOp,
     ScatterOp,

@@ -15,6 +15,8 @@ from ge.dialects.npu.places import SPACES, Space
 
 FOLDER = Path(__file__).parent / "targets"
 DEFAULT = "ascend910b1"
+CACHE_KEPT = 0.75
+"""The part of the second-level cache that is not taken by what passes through."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,11 @@ class Target:
     cross_core: int
     limits: Mapping[str, Limit]
     rates: Mapping[str, Rate]
+
+    @property
+    def cache_room(self) -> int:
+        """Bytes that a tensor may count on in the second-level cache while others pass through."""
+        return int(self.l2_bytes * CACHE_KEPT)
 
     def rate(self, name: str, dtype: str) -> Rate:
         """The rate of an instruction for an element type; a row of its own for the type wins."""

@@ -132,8 +132,10 @@ class _Decoder:
 
     def _attention(self, x: str, name: str) -> str:
         g = self.g
-        q = self._linear(x, f"{name}_q", g.hidden, g.hidden)
-        k, v = (self._linear(x, f"{name}_{n}", g.hidden, g.shared * g.depth) for n in "kv")
+        # What the compiler makes of three products with constant weights, which these are not.
+        sizes = (g.hidden, *(g.shared * g.depth,) * 2)
+        qkv = self._linear(x, f"{name}_qkv", g.hidden, sum(sizes))
+        q, k, v = self.net("Split", qkv, np.array(sizes), axis=2, outputs=3)
         q = self.net("RotaryEmbedding", q, *self.turns, num_heads=g.heads)
         k = self.net("RotaryEmbedding", k, *self.turns, num_heads=g.shared)
         if not self.past:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isinf
+from typing import NamedTuple
 
 from ge.dialects.dtypes import F32, DType
 from ge.dialects.fused.ops import AttentionOp
@@ -24,7 +25,7 @@ from ge.lowering.kernels.description import (
     Value,
     Vector,
 )
-from ge.lowering.kernels.region import RegionWriter, dtype_of, operand, result, tile_of
+from ge.lowering.kernels.region import RegionWriter, dtype_of, operand, place_of, result, tile_of
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 from ge.lowering.reach import Mask, only_mask
 
@@ -44,32 +45,41 @@ and the vector unit for both.
 """
 
 
+class _Space(NamedTuple):
+    """The dimensions of an attention, and where they are along its tensors."""
+
+    dims: tuple[Dim, ...]
+    rows: tuple[Axis, ...]
+    """Of queries: the axes of heads, and the one of rows."""
+    row: tuple[str, ...]
+    """The dimensions of a value that each query has one of."""
+
+    def along(self, *last: Axis) -> list[Axis]:
+        """The axes of a tensor that has queries, and those behind them."""
+        return [*self.rows, *last]
+
+    @property
+    def order(self) -> dict[str, int]:
+        """Extents by name."""
+        return {d.name: d.extent for d in self.dims}
+
+
+KEY, DEPTH, WIDE = (Axis(((name, 1),)) for name in ("kv", "d", "e"))
+
+
 def describe_attention(op: AttentionOp) -> Description:
     """Query tiles in parallel, key tiles in sequence, head dimensions whole."""
     q, k, v = list(op.ins)[:3]
-    *batch, rows, depth = shape_of(q)
-    keys, wide = shape_of(v)[-2:]
-    names = [f"b{i}" for i in range(len(batch))]
-    extents = {**dict(zip(names, batch, strict=True)), "q": rows, "kv": keys, "d": depth, "e": wide}
-    kinds = {"kv": DimKind.SEQUENTIAL, "d": DimKind.WHOLE, "e": DimKind.WHOLE}
-    dims = [
-        Dim(d, n, kinds.get(d, DimKind.PARALLEL))
-        for d, n in extents.items()
-        if n != 1 or d not in names
-    ]
-    axis = {d: Axis(((d, 1),)) for d in extents}
-    around = [axis[d] for d in names]
+    space = _space(op)
+    around, row = space.rows[:-1], space.row
+    score, value = (*row, "kv"), (*row, "e")
     operands = [
-        operand("q", q, [*around, axis["q"], axis["d"]]),
-        operand("k", k, [*around, axis["kv"], axis["d"]]),
-        operand("v", v, [*around, axis["kv"], axis["e"]]),
+        operand("q", q, space.along(DEPTH)),
+        operand("k", k, [*around, KEY, DEPTH]),
+        operand("v", v, [*around, KEY, WIDE]),
     ]
-    scores = [*around, axis["q"], axis["kv"]]
-    extras = [operand(f"x{i}", x, scores) for i, x in enumerate(op.extras)]
-    out = result("y", op, [*around, axis["q"], axis["e"]])
-    order = {d.name: d.extent for d in dims}
-    outer = tuple(d for d in names if d in order)
-    row, score, value = (*outer, "q"), (*outer, "q", "kv"), (*outer, "q", "e")
+    extras = [operand(f"x{i}", x, space.along(KEY)) for i, x in enumerate(op.extras)]
+    results = _results(op, space, shape_of(v)[-1])
     values: dict[str, Value] = {
         "s": Value(score, F32),
         "pv": Value(value, F32),
@@ -77,41 +87,23 @@ def describe_attention(op: AttentionOp) -> Description:
         "l": Value(row, F32),
         "o": Value(value, F32),
     }
-
     begun = (Step("vfill", "m", (), (LOWEST,)), Step("vfill", "l", (), (0.0,)))
     init = (
         Vector(begun, stage=AHEAD),
         Vector((Step("vfill", "o", (), (0.0,)),), stage=AHEAD + STAGE),
     )
-    softmax = VectorWriter(order, "s")
-    raw, scale = Tile("s", score, F32), op.scale.value.data
-    masked: Arg
-    mask, masked = _masked_early(op), raw
-    # Where scores are only scaled and masked, the scale goes into the exponent.
-    if scale > 0 and mask is not None:
-        _put_mask(softmax, raw, tile_of(extras[mask.arg.index - 1]), mask.hidden, op)
-    elif scale <= 0 or op.yielded is not op.body.block.args[0]:
-        masked, scale = _region(op, softmax, raw, scores, extras), 1.0
-    _online_softmax(softmax, masked, scale, dtype_of(v), score, row)
+    softmax = _softmax(op, space, extras)
     # Joining products makes values, too.
     scored = softmax.done(keep=("c", "p"))
-    values |= softmax.values
-    last = VectorWriter(order, "f")
-    last.finish(
-        last.mul(Tile("o", value, F32), last.reciprocal(Tile("l", row, F32))),
-        "y",
-        out.dims,
-        out.dtype,
-    )
+    last = _last(op, space, results[0])
     ended = last.done()
-    values |= last.values
     update = Vector((Step("vfma", "o", ("c", "pv")),), stage=AHEAD + STAGE)
     return collapse(
         Description(
             kind=op.kind.data,
-            dims=tuple(dims),
+            dims=space.dims,
             operands=(*operands, *extras),
-            results=(out,),
+            results=tuple(results),
             init=init,
             body=(
                 Matrix("s", "q", "k", ("d",), stage=AHEAD, ahead=AHEAD),
@@ -120,11 +112,84 @@ def describe_attention(op: AttentionOp) -> Description:
                 update,
             ),
             final=(Vector(ended, stage=AHEAD + STAGE),),
-            values=tuple(values.items()),
+            values=tuple((values | softmax.values | last.values).items()),
             carried=("m", "l", "o"),
             until=None if op.reach is None else Axis((("q", 1),), op.reach.value.data),
         )
     )
+
+
+def _space(op: AttentionOp) -> _Space:
+    """Heads in parallel; those that share their keys are rows where each has a single one."""
+    q, v = op.ins[0], op.ins[2]
+    *batch, rows, depth = shape_of(q)
+    names = [f"b{i}" for i in range(len(batch))]
+    keys, wide = shape_of(v)[-2:]
+    extents = {**dict(zip(names, batch, strict=True)), "q": rows, "kv": keys, "d": depth, "e": wide}
+    order = [*names, "q"]
+    if (heads := _sharing(op)) is not None:
+        extents |= {names[heads]: 1, "q": batch[heads]}
+        order[heads], order[-1] = order[-1], order[heads]
+    kinds = {"kv": DimKind.SEQUENTIAL, "d": DimKind.WHOLE, "e": DimKind.WHOLE}
+    dims = tuple(
+        Dim(d, n, kinds.get(d, DimKind.PARALLEL))
+        for d, n in extents.items()
+        if n != 1 or d not in names
+    )
+    row = tuple(d.name for d in dims if d.kind is DimKind.PARALLEL)
+    return _Space(dims, tuple(Axis(((d, 1),)) for d in order), row)
+
+
+def _results(op: AttentionOp, space: _Space, wide: int) -> list[Operand]:
+    """The result; of a partial one the values, the largest scores and the sums, side by side."""
+    ends = {"y": WIDE}
+    if op.partial is not None:
+        ends |= {"y_m": Axis((), wide), "y_l": Axis((), wide + 1)}
+    return [result(name, op, space.along(last)) for name, last in ends.items()]
+
+
+def _softmax(op: AttentionOp, space: _Space, extras: Sequence[Operand]) -> VectorWriter:
+    """The steps from a tile of scores to probabilities."""
+    writer = VectorWriter(space.order, "s")
+    score = (*space.row, "kv")
+    raw, scale = Tile("s", score, F32), op.scale.value.data
+    masked: Arg
+    mask, masked = _masked_early(op), raw
+    # Where scores are only scaled and masked, the scale goes into the exponent.
+    if scale > 0 and mask is not None:
+        _put_mask(writer, raw, tile_of(extras[mask.arg.index - 1]), mask.hidden, op)
+    elif scale <= 0 or op.yielded is not op.body.block.args[0]:
+        masked, scale = _region(op, writer, raw, space.along(KEY), extras), 1.0
+    _online_softmax(writer, masked, scale, dtype_of(op.ins[2]), score, space.row)
+    return writer
+
+
+def _last(op: AttentionOp, space: _Space, out: Operand) -> VectorWriter:
+    """The steps behind the last tile of keys."""
+    writer = VectorWriter(space.order, "f")
+    o, m, total = (
+        Tile(name, (*space.row, *more), F32) for name, more in (("o", "e"), ("m", ""), ("l", ""))
+    )
+    if op.partial is None:
+        writer.finish(writer.mul(o, writer.reciprocal(total)), "y", out.dims, out.dtype)
+        return writer
+    for name, tile in (("y", o), ("y_m", m), ("y_l", total)):
+        writer.finish(tile, name, tile.dims, F32)
+    return writer
+
+
+def _sharing(op: AttentionOp) -> int | None:
+    """The axis of heads that share keys and values: with one query each, they are its rows."""
+    q, k, v = list(op.ins)[:3]
+    *batch, rows, _ = shape_of(q)
+    if rows != 1 or op.reach is not None or op.clear is not None:
+        return None
+    for at in reversed(range(len(batch))):
+        from_end = at - len(batch) - 2
+        shared = (shape_of(x)[from_end] == 1 or place_of(x).strides[from_end] == 0 for x in (k, v))
+        if batch[at] != 1 and all(shared):
+            return at
+    return None
 
 
 def _region(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from heapq import merge
 from math import prod
 
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.attention_tiling import attention_tilings
 from ge.lowering.kernels.description import Description, DimKind
+from ge.lowering.kernels.piece_tiling import piece_tilings
+from ge.lowering.kernels.pieces import may_be_in_pieces
 from ge.lowering.kernels.product_tiling import product_tilings
 from ge.lowering.kernels.tiling import Candidate, Pairs, Tiling, filled
 
@@ -23,7 +26,9 @@ def tilings(d: Description, target: Target) -> Iterator[Candidate]:
     if d.dims_with(DimKind.SEQUENTIAL):
         yield from attention_tilings(d, target)
     elif d.matrices:
-        yield from product_tilings(d, target)
+        pieces = piece_tilings(d, target) if may_be_in_pieces(d) else ()
+        order = sorted(pieces, key=lambda candidate: candidate.cycles)
+        yield from merge(product_tilings(d, target), order, key=lambda candidate: candidate.cycles)
     else:
         yield from (Candidate(tiling) for tiling in _vectors(d, target))
 

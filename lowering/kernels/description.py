@@ -109,6 +109,8 @@ class Vector:
 
     steps: tuple[Step, ...]
     stage: int = 0
+    when: Axis | None = None
+    """Tiles on which this is nowhere above 0 go without the statement."""
 
 
 @dataclass(frozen=True)

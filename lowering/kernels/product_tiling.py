@@ -12,7 +12,7 @@ from ge.dialects.npu.isa.cube import CUBE
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.target import Target
 from ge.lowering.kernels.description import Description, Operand
-from ge.lowering.kernels.product_cost import cut, multiply
+from ge.lowering.kernels.product_cost import cut, in_order, multiply
 from ge.lowering.kernels.tiling import Candidate, Pairs, Tiling, filled
 from ge.lowering.kernels.vector_cost import VectorCost
 
@@ -212,7 +212,7 @@ class _Product:
         chunks = self.chunks(plan.tile)
         m, n = self.sides(plan.tile)
         return Tiling(
-            tuple(plan.block.items()),
+            in_order(self.d, self.target, (self.left, self.right), plan.block),
             inner=((plan.cut, plan.tile[plan.cut]),) if plan.turns > 1 else (),
             nests=((self.statement.out, (*outer, *inner)),),
             loads=tuple((name, "" if name == plan.kept else at) for name in names),

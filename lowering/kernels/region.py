@@ -128,7 +128,7 @@ class RegionWriter:
         ]
 
     def run(self, op: FusedOp) -> Arg:
-        """The value that the region yields."""
+        """The value that the region yields, or the first of them."""
         for inner in op.body.block.ops:
             if isinstance(inner, YieldOp):
                 return self.args[inner.values[0]]

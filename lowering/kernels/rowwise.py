@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ge.dialects.fused.ops import ElementwiseOp, FusedOp, RowwiseOp
+from ge.dialects.fused.ops import ElementwiseOp, FusedOp, JoinOp, RowwiseOp
 from ge.dialects.graph.base import GraphOp, shape_of
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse
@@ -63,6 +63,40 @@ def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
             operands=tuple(operands),
             results=(out,),
             body=(Vector(writer.done()),),
+            values=tuple(writer.values.items()),
+        )
+    )
+
+
+def describe_join(op: JoinOp) -> Description:
+    """One pass over the operands, and each part to its place in the result."""
+    shape, axis = shape_of(op.yielded), op.axis.value.data
+    names = [f"d{i}" for i in range(len(shape))]
+    dims = tuple(
+        Dim(name, n, DimKind.PARALLEL) for name, n in zip(names, shape, strict=True) if n != 1
+    )
+    axes = [Axis(((d, 1),)) for d in names]
+    operands = [operand(f"x{i}", v, axes) for i, v in enumerate(op.ins)]
+    narrow = all(type(o) in NARROW for o in op.body.block.ops if isinstance(o, GraphOp))
+    writer = VectorWriter({d.name: d.extent for d in dims}, narrow=narrow)
+    region = RegionWriter(writer, {d.name: d.extent for d in dims})
+    for value, tensor in zip(op.body.block.args, operands, strict=True):
+        region.bind(value, tile_of(tensor), axes)
+    region.run(op)
+    results = []
+    for number, part in enumerate(op.parts):
+        terms = axes[axis].terms if shape[axis] != 1 else ()
+        place = [*axes[:axis], Axis(terms, number * shape[axis]), *axes[axis + 1 :]]
+        out = result(f"y{number}", op, place)
+        writer.finish(region.args[part], out.name, [d.name for d in dims], out.dtype)
+        results.append(out)
+    return collapse(
+        Description(
+            kind=op.kind.data,
+            dims=dims or (Dim("d0", 1, DimKind.PARALLEL),),
+            operands=tuple(operands),
+            results=tuple(results),
+            body=(Vector(writer.done(keep=[o.name for o in results])),),
             values=tuple(writer.values.items()),
         )
     )

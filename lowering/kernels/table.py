@@ -13,6 +13,7 @@ from ge.dialects.fused.ops import (
     ElementwiseOp,
     FusedOp,
     GatherOp,
+    JoinOp,
     MatMulOp,
     PadOp,
     PoolOp,
@@ -25,7 +26,7 @@ from ge.lowering.kernels.copy import describe_concat, describe_pad
 from ge.lowering.kernels.description import Description, Part
 from ge.lowering.kernels.gather import describe_gather
 from ge.lowering.kernels.matmul import describe_matmul
-from ge.lowering.kernels.rowwise import describe_vector
+from ge.lowering.kernels.rowwise import describe_join, describe_vector
 from ge.lowering.kernels.scatter import describe_scatter
 
 KERNELS: dict[type[FusedOp], Callable[[Any], Description | list[Part]]] = {
@@ -34,6 +35,7 @@ KERNELS: dict[type[FusedOp], Callable[[Any], Description | list[Part]]] = {
     Conv2DOp: describe_conv,
     ElementwiseOp: describe_vector,
     GatherOp: describe_gather,
+    JoinOp: describe_join,
     MatMulOp: describe_matmul,
     PadOp: describe_pad,
     PoolOp: describe_pool,

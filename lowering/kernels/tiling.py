@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu.places import UNITS
 from ge.lowering.kernels.description import Description, DimKind, Vector
+from ge.lowering.kernels.pieces import in_pieces, may_be_in_pieces
 
 Pairs = tuple[tuple[str, int], ...]
 
@@ -22,6 +23,9 @@ class Tiling:
     inner: Pairs = ()
     """Parallel loops inside a core's block, so that what does not depend on them stays put."""
     sequential: int = 0
+    """Step of the sequential dimension; of a product, the pieces its sum is taken in."""
+    within: Pairs = ()
+    """Parallel loops inside the sequential one: the parts of a tile that take turns on the chip."""
     nests: tuple[tuple[str, Pairs], ...] = ()
     """By matrix result: the loops around its products, outermost first."""
     loads: tuple[tuple[str, str], ...] = ()
@@ -43,6 +47,12 @@ class Tiling:
     def with_pin(self, operand: str, loop: str) -> Tiling:
         """The same, but a load that must not leave a loop."""
         return replace(self, pinned=self.pinned | {(operand, loop)})
+
+
+def tiled(description: Description, tiling: Tiling) -> Description:
+    """The kernel that a tiling cuts: a product in pieces where it says so."""
+    pieces = tiling.sequential and may_be_in_pieces(description)
+    return in_pieces(description) if pieces else description
 
 
 def in_turns(tiling: Tiling) -> Tiling:
@@ -70,8 +80,8 @@ def parse_tiling(text: str) -> Tiling:
     """A tiling written as clauses.
 
     `block m=128 n=256; nest acc k=512 k=64; load a acc_k512; chunk 0 m=64; copies a_l1=1`, and
-    `inner n=64`, `sequential 128`, `stage 1`, `pin x0 block`, `order block fix mte2`. Raises
-    InputError naming the clause.
+    `inner n=64`, `within m=64`, `sequential 128`, `stage 1`, `pin x0 block`,
+    `order block fix mte2`. Raises InputError naming the clause.
     """
     found: dict[str, Any] = {"block": ()}
     for clause in filter(None, (c.strip() for c in text.split(";"))):
@@ -112,11 +122,13 @@ def text_of(tiling: Tiling) -> str:
 def _pair_clauses(tiling: Tiling) -> Iterator[tuple[str, Pairs]]:
     yield "block", tiling.block
     yield "inner", tiling.inner
+    yield "within", tiling.within
     yield "copies", tiling.copies
 
 
 def check_tiling(tiling: Tiling, description: Description) -> None:
     """Raise InputError for what a tiling names and the kernel does not have."""
+    description = tiled(description, tiling)
     if description.dims_with(DimKind.SEQUENTIAL) and not tiling.sequential:
         raise InputError("a tiling of this kernel must have a clause like 'sequential 128'")
     known = {
@@ -128,7 +140,9 @@ def check_tiling(tiling: Tiling, description: Description) -> None:
             str(i) for i in range(sum(isinstance(s, Vector) for s in description.statements))
         ),
     }
-    named = [("a parallel dimension", dim) for dim, _ in (*tiling.block, *tiling.inner)]
+    named = [
+        ("a parallel dimension", dim) for dim, _ in (*tiling.block, *tiling.inner, *tiling.within)
+    ]
     named += [("a product", out) for out, _ in tiling.nests]
     named += [("a summed dimension", dim) for _, nest in tiling.nests for dim, _ in nest]
     named += [("an operand", name) for name, _ in (*tiling.loads, *sorted(tiling.pinned))]
@@ -169,6 +183,7 @@ def _order(words: Sequence[str]) -> tuple[str, str, str]:
 _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "block": ("block", _pairs),
     "inner": ("inner", _pairs),
+    "within": ("within", _pairs),
     "sequential": ("sequential", lambda words: _positive(words[0])),
     "nest": ("nests", lambda words: ((words[0], _pairs(words[1:])),)),
     "load": ("loads", lambda words: (_two(words),)),
@@ -181,6 +196,7 @@ _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
 _EXAMPLES = {
     "block": "block m=128 n=256",
     "inner": "inner n=256",
+    "within": "within m=64",
     "sequential": "sequential 128",
     "nest": "nest acc k=512 k=64",
     "load": "load a acc_k512",

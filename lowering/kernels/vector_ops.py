@@ -226,9 +226,10 @@ def _erf(w: VectorWriter, x: Arg) -> Arg:
 @vector(act.GeluOp)
 def _gelu(w: VectorWriter, x: Arg, *, approximate: GeluForm) -> Arg:
     if approximate is GeluForm.TANH:
-        cubed = w.mul(w.mul(w.mul(x, x), x), 0.044715)
-        inner = w.mul(w.add(x, cubed), sqrt(8.0 / 3.141592653589793))
-        return w.mul(x, _sigmoid(w, inner))
+        # tanh(u) = 1 - 2 / (1 + e^2u), and -2u = x (a + b x^2): one tile holds all of it in turn.
+        a = -sqrt(8.0 / 3.141592653589793)
+        lowered = w.mul(w.add(w.mul(w.mul(x, x), 0.044715 * a), a), x)
+        return w.mul(w.reciprocal(w.add(w.exp(lowered), 1.0)), x)
     # x (1 + erf(x / sqrt 2)) / 2 = max(x, 0) - |x| q, with q = (1 - erf(|x| / sqrt 2)) / 2
     below = w.mul(w.unary("vabs", x), -1.0)
     assert isinstance(below, Tile)

@@ -53,6 +53,9 @@ def _run(tiling: str | None) -> np.ndarray:
         "block m=4 n=16; order block mte3 fix",
         "block m=4; stage 1; order block v m",
         "block m=4; nest acc k=8; order acc_k8 mte1 mte2; order block v mte2",
+        "block m=4 n=16; sequential 8; within m=2 n=8; load a sequential; load b sequential",
+        "block m=5; inner n=24; sequential 7; within n=16; nest acc k=2; chunk 1 m=3; chunk 2 m=2",
+        "sequential 99; within m=4",
     ],
 )
 def test_a_tiling_changes_no_numbers(tiling: str) -> None:
@@ -72,6 +75,7 @@ def test_a_tiling_changes_no_numbers(tiling: str) -> None:
         ("load a acc_k9", "must name a loop of the kernel (block), got 'acc_k9'"),
         ("pin x0 inner", "must name a loop of the kernel (block), got 'inner'"),
         ("copies c_l1=2", "got 'c_l1'"),
+        ("within k=3", "must name a parallel dimension of the kernel (m, n), got 'k'"),
         ("sequential 0", "'sequential 0' must be like 'sequential 128'"),
         ("order block fix", "'order block fix' must be like 'order block fix mte2'"),
         ("order block fix gpu", "'order block fix gpu' must be like 'order block fix mte2'"),

@@ -35,6 +35,7 @@ def _us(model: onnx.ModelProto, **how: Any) -> float:
     [
         "block m=4 n=16; inner n=8; copies a_l1=1; nest acc k=16 k=8; load a acc_k16",
         "block q=7; sequential 128; chunk 0 q=3; chunk 1 q=3",
+        "block m=4 n=16; within m=2 n=8; sequential 8; chunk 1 m=1",
         "block m=4; stage 1; pin x0 block; order block mte3 fix",
         "",
     ],

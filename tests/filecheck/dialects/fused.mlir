@@ -29,6 +29,13 @@ func.func @main(%x: tensor<2x6x8xf16>, %w: tensor<8x4xf16>, %i: tensor<1x4x9x9xf
     fused.yield %9 : tensor<1x4x5x5xf16>
   } : (tensor<1x4x5x5xf16>, tensor<1x4x5x5xf16>) -> tensor<1x8x5x5xf16>
   // CHECK: fused.concat "Concat"(%4, %6) attributes {sources = ["j"], axis = 1 : i64} {
+  %join = fused.join "Join"(%4) attributes {sources = ["j"], axis = 1 : i64} {
+  ^bb0(%part: tensor<1x4x5x5xf16>):
+    %rest = graph.relu %part : (tensor<1x4x5x5xf16>) -> tensor<1x4x5x5xf16>
+    fused.yield %part, %rest : tensor<1x4x5x5xf16>, tensor<1x4x5x5xf16>
+  } : (tensor<1x4x5x5xf16>) -> tensor<1x8x5x5xf16>
+  // CHECK: %join = fused.join "Join"(%4) attributes {sources = ["j"], axis = 1 : i64} {
+  // CHECK: fused.yield %part, %rest : tensor<1x4x5x5xf16>, tensor<1x4x5x5xf16>
   %11 = fused.rowwise "Softmax"(%x) attributes {sources = ["s"]} {
   ^bb0(%12: tensor<2x6x8xf16>):
     %13 = graph.softmax %12 : (tensor<2x6x8xf16>) -> tensor<2x6x8xf16>

@@ -130,3 +130,21 @@ func.func @main(%q: tensor<5x8xf32>, %k: tensor<8x7xf32>, %v: tensor<7x4xf32>) -
   %5 = graph.matmul %4, %v {source = "pv1"} : (tensor<5x7xf32>, tensor<7x4xf32>) -> tensor<5x4xf32>
   func.return %2, %0, %5 : tensor<5x4xf32>, tensor<5x7xf32>, tensor<5x4xf32>
 }
+
+// -----
+
+// Halves that stand side by side are one kernel, which loads once what both of them see; a part
+// that is an output too is not.
+// CHECK: Join = 1
+// CHECK-SAME: "Join at 'e' and 'c1': the value between is an output of the model"
+// CHECK: fused.join "Join"(%x, %y) attributes {sources = ["a", "b", "c0"], axis = 1 : i64}
+// CHECK: fused.yield %{{.*}}, %{{.*}} : tensor<2x4xf32>, tensor<2x4xf32>
+func.func @main(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>) -> (tensor<2x8xf32>, tensor<2x4xf32>, tensor<2x8xf32>) {
+  %0 = graph.mul %x, %y {source = "a"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = graph.sub %x, %y {source = "b"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.concat %0, %1 {axis = 1, source = "c0"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x8xf32>
+  %3 = graph.exp %x {source = "d"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %4 = graph.exp %y {source = "e"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %5 = graph.concat %3, %4 {axis = 1, source = "c1"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x8xf32>
+  func.return %2, %4, %5 : tensor<2x8xf32>, tensor<2x4xf32>, tensor<2x8xf32>
+}
