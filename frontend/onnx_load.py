@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -21,6 +21,32 @@ FIRST_OPSET = 7
 
 class OpenShape(InputError):
     """An input whose shape neither the model says nor the user."""
+
+
+class Input(NamedTuple):
+    """What a model says of an input. `element` is None for one that is no tensor of numbers."""
+
+    name: str
+    element: dtypes.DType | None
+
+    def check(self, array: Array, shape: tuple[int, ...] | None) -> None:
+        """Raise InputError for an array of another type, or of another shape than is asked for."""
+        if self.element is None:
+            return
+        wanted = array.shape if shape is None else shape
+        if array.dtype != self.element.numpy or array.shape != wanted:
+            raise InputError(
+                f"input '{self.name}' must be {self.element.numpy_name} of shape {wanted}, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+
+
+def signature(model: str | Path | onnx.ModelProto | ir.Model) -> dict[str, Input]:
+    """The inputs that a run gives, by name, in the model's order."""
+    graph = load_model(model)[0].graph
+    inputs = [v for v in graph.inputs if v.name not in graph.initializers]
+    elements = {v.name or "": dtypes.BY_ONNX.get(int(v.dtype or 0)) for v in inputs}
+    return {name: Input(name, element) for name, element in elements.items()}
 
 
 def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model, str]:

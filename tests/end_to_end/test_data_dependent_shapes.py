@@ -73,11 +73,66 @@ def test_an_input_that_decides_a_shape_is_compiled_in() -> None:
     check(model, {"x": x, "s": np.array([3, 8])}, {"x": x, "s": np.array([-1, 2])}, stages=1)
 
 
-def test_a_file_for_one_program_says_what_it_cannot_be() -> None:
+def test_what_takes_one_program_says_why_there_is_none() -> None:
     net = Net(0)
     model = net.model({"x": (4, 6)}, [net("NonZero", "x")], 17)
-    with pytest.raises(UnsupportedError, match="shapes must not depend on the data, that of "):
-        ge.compile(model, target="tiny")
+    program = ge.compile(model, target="tiny")
+    with pytest.raises(UnsupportedError, match="those of a run, and it has not run yet"):
+        program.stats()
+    x = np.eye(4, 6, dtype=np.float32)
+    close(program(x), run(model, {"x": x})[0])
+    for ask in (lambda: program.save("m.o"), lambda: program.assembly, program.stats):
+        with pytest.raises(UnsupportedError, match="those of a run, and it ran as 2 programs"):
+            ask()
+    assert program.launches == 2
+
+
+def test_open_shapes_are_those_of_the_last_run() -> None:
+    net = Net(0)
+    model = net.model({"x": ("n", 6)}, [net("Relu", net("Neg", "x"))], 17)
+    program = ge.compile(model, target="tiny")
+    for n in (2, 3):
+        x = RNG.standard_normal((n, 6)).astype(np.float32)
+        close(program(x), run(model, {"x": x})[0])
+        assert program.program.inputs[0].shape == (n, 6)
+        assert program.stats().cycles
+    compared = program.compare({"x": RNG.standard_normal((5, 6)).astype(np.float32)})
+    assert compared.guilty is None
+
+
+def test_programs_that_ran_longest_ago_are_let_go() -> None:
+    net = Net(0)
+    model = net.model({"x": ("n", 6)}, [net("Relu", "x")], 17)
+    few = SpecialisedModel(model, TINY, held_bytes=1)
+    inputs = [{"x": RNG.standard_normal((n, 6)).astype(np.float32)} for n in (2, 3)]
+    first, second = few.whole(inputs[0]), few.whole(inputs[1])
+    assert few.whole(inputs[1]) is second
+    assert few.whole(inputs[0]) is not first
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"y": np.zeros((4, 6), np.float32)}, "unknown input 'y'; the model's inputs: 'x'"),
+        ({}, "input 'x' must be given"),
+        ({"x": np.zeros((4, 6))}, "input 'x' must be float32 of shape"),
+        ({"x": np.zeros((4, 7), np.float32)}, "'x' must fit"),
+        ({"x": np.zeros(6, np.float32)}, "'x' must fit"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(given: dict[str, Any], message: str) -> None:
+    net = Net(0)
+    model = net.model({"x": ("n", 6)}, [net("NonZero", "x")], 17)
+    with pytest.raises(InputError, match=message):
+        ge.compile(model, target="tiny").run(given)
+
+
+def test_what_is_not_supported_is_said_before_shapes_are_known() -> None:
+    net = Net(0)
+    model = net.model({"x": ("n", 6)}, [net("Nothing", net("Relu", "x"))], 17)
+    for load in (ge.compile, ge.GraphEngine().LoadModel):
+        with pytest.raises(UnsupportedError, match="must be of supported operators, got Nothing"):
+            load(model)
 
 
 def test_a_branch_that_the_shapes_rule_out_is_decided_by_its_input() -> None:
