@@ -142,6 +142,14 @@ def _check_external(model: ir.Model, path: Path) -> None:
             raise InputError(f"{what}, got {file.stat().st_size}", str(path))
 
 
+def concrete_shapes(
+    model: str | Path | onnx.ModelProto | ir.Model, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of all inputs by name; raises OpenShape where they are not known."""
+    loaded, where = load_model(model)
+    return {v.name or "": s for v, s in model_shapes(loaded, shapes, where).items()}
+
+
 def model_shapes(
     model: ir.Model, shapes: Mapping[str, Sequence[int]], where: str
 ) -> dict[ir.Value, tuple[int, ...]]:

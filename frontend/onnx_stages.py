@@ -22,7 +22,7 @@ class NeedsValues(UnsupportedError):
     def __init__(self, why: UnsupportedError, names: Sequence[str]) -> None:
         self.names = sorted(names)
         given = " ".join(f"--value {name}:1,2,..." for name in self.names)
-        detail = f"{why.detail}\n  works: values that are known when compiling, {given}"
+        detail = f"{why.detail}\n  works: values that are known when compiling, {given}; ge-run"
         super().__init__(why.message, why.where, detail)
 
 
@@ -40,7 +40,11 @@ class NeedsStage(UnsupportedError):
 
     def __init__(self, pending: Pending, where: str) -> None:
         what = ", ".join(f"'{n}'" for n in pending)
-        super().__init__(f"shapes must not depend on the data, that of {what} does", where)
+        super().__init__(
+            f"shapes in one program must not depend on the data, that of {what} does; ge-run and "
+            "ge.compile run such a model in parts",
+            where,
+        )
         self.pending = pending
 
 
