@@ -121,7 +121,7 @@ def _gather_elements(here: Here, op: GatherElementsOp) -> SSAValue:
     return reshape(here, picked(here, mask, rows, 2), shape)
 
 
-def _flat(here: Here, indices: SSAValue, extents: Shape) -> SSAValue:
+def flat_places(here: Here, indices: SSAValue, extents: Shape) -> SSAValue:
     """Tuples of indices, the last axis, as places in the flattened `extents`."""
     wide = cast(here, indices, dtypes.I32)
     sizes = np.asarray(extents, np.int32)
@@ -140,7 +140,7 @@ def _gather_nd(here: Here, op: GatherNDOp) -> SSAValue:
     k = indices[-1]
     batches, extents, rest = prod(shape[:b]), shape[b : b + k], shape[b + k :]
     tuples = reshape(here, op.indices, (batches, prod(indices[b:-1]), k))
-    at = _flat(here, tuples, extents)
+    at = flat_places(here, tuples, extents)
     if batches > 1:
         first = np.arange(batches, dtype=np.int32).reshape(-1, 1) * prod(extents)
         at = here.make(AddOp, at, here.constant(first.astype(np.int32)))
@@ -217,7 +217,7 @@ def _scatter_nd(here: Here, op: ScatterNDOp) -> SSAValue:
     shape, indices = shape_of(op.x), shape_of(op.indices)
     k = indices[-1]
     n, count = prod(shape[:k]), prod(indices[:-1])
-    at = _flat(here, reshape(here, op.indices, (count, k)), shape[:k])
+    at = flat_places(here, reshape(here, op.indices, (count, k)), shape[:k])
     mask = here.make(EqualOp, reshape(here, at, (1, count, 1)), places(here, n, 2))
     rows = reshape(here, op.x, (n, prod(shape[k:])))
     updates = reshape(here, op.updates, (1, count, prod(shape[k:])))

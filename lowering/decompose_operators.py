@@ -46,6 +46,7 @@ from ge.lowering.decompose_attention import attention
 from ge.lowering.decompose_einsum import EINSUM
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
+from ge.lowering.decompose_rows import ROWS
 from ge.lowering.decompose_running_sum import RUNNING_SUMS
 from ge.lowering.decompose_top_k import TOP_K
 from ge.lowering.decompose_transposed_convs import TRANSPOSED_CONVS
@@ -317,6 +318,7 @@ RULES: Rules = {
     **TRANSPOSED_CONVS,
     **QUANTIZED,
     TileOp: [_tile],
+    **{kind: [*ROWS[kind], *INDEXING[kind]] for kind in ROWS},
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
     DepthToSpaceOp: [_depth_to_space],
     SpaceToDepthOp: [_space_to_depth],
