@@ -105,7 +105,9 @@ def _understood(read: Callable[[], ir.Model], where: str) -> ir.Model:
     try:
         return read()
     except (DecodeError, SerdeError, ValueError, TypeError, KeyError) as e:
-        cause = e.__cause__ if isinstance(e, SerdeError) and e.__cause__ else e
+        cause: BaseException = e
+        while (inner := cause.__cause__ or cause.__context__) is not None:
+            cause = inner  # The innermost says what it is about, the others where it was met.
         what = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         raise InputError(f"must be an ONNX model, got something else: {what}", where) from None
 
@@ -136,7 +138,7 @@ def _check_external(model: ir.Model, path: Path) -> None:
         if not file.is_file():
             what = f"external data of '{value.name}' must be there, no file '{data.location}'"
             raise InputError(what, str(path))
-        end = (data.offset or 0) + (data.length or 0)
+        end = (data.offset or 0) + (data.length or data.nbytes)
         if file.stat().st_size < end:
             what = f"'{data.location}' must have {end} bytes for '{value.name}'"
             raise InputError(f"{what}, got {file.stat().st_size}", str(path))
