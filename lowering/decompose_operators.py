@@ -216,11 +216,8 @@ def _resize(here: Here, op: ResizeOp) -> SSAValue:
     value: SSAValue = op.x
     old, new = shape_of(op.x), shape_of(op.out)
     for axis in range(len(old)):
-        how = {**op.attrs, "scales": (), "sizes": (), "extrapolation_value": 0.0}
-        if scales := op.attrs["scales"]:
-            how["scales"] = (scales[axis],)
-        else:
-            how["sizes"] = (new[axis],)
+        how = {**op.attrs, "sizes": (new[axis],), "extrapolation_value": 0.0}
+        how["scales"] = op.attrs["scales"][axis : axis + 1]
         if roi := op.attrs["roi"]:
             how["roi"] = (roi[axis], roi[len(old) + axis])
         value = _resize_axis(here, value, axis, how)
