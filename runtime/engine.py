@@ -153,6 +153,8 @@ class GraphEngine:
     def _program(self) -> CompiledModel:
         if self._torch is not None:
             return self._torch.saved().compiled
+        if self._specialised is not None and self._specialised.parts:
+            return self._specialised.only
         if self._compiled is None:
             with few_collections():
                 self._compiled = finish(self._copy(), self._source)
@@ -185,6 +187,8 @@ class GraphEngine:
             )
 
     def _begin(self) -> Compilation:
+        if self._specialised is not None and self._specialised.parts:
+            return self._specialised.simplified()
         if self._simplified is None:
             if self._source is None:
                 raise InputError("LoadModel must come first, no model is loaded")

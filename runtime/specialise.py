@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ge.frontend.onnx_stages import Pending, Stage
     from ge.runtime.back_to_back import Series
     from ge.runtime.compare import Comparison
+    from ge.runtime.driver import Compilation
     from ge.runtime.program_cache import ProgramCache
 
 Array = NDArray[Any]
@@ -102,7 +103,7 @@ class SpecialisedModel(CompiledModel):
     @property
     def program(self) -> Program:
         """That of the last run; raises UnsupportedError if there was none, or it took several."""
-        return self._only.program
+        return self.only.program
 
     @property
     def launches(self) -> int:
@@ -121,11 +122,11 @@ class SpecialisedModel(CompiledModel):
 
     def stats(self) -> Stats:
         """The figures of the program of the last run; `parts` has those of several."""
-        return self._only.stats()
+        return self.only.stats()
 
     def series(self, inferences: int) -> Series:
         """How long so many inferences like the last take in one launch."""
-        return self._only.series(inferences)
+        return self.only.series(inferences)
 
     def compare(self, inputs: Mapping[str, Array], worst: float | None = None) -> Comparison:
         """Every kernel for these inputs beside its operators; see `CompiledModel.compare`."""
@@ -133,6 +134,12 @@ class SpecialisedModel(CompiledModel):
         if made is None:
             raise UnsupportedError("shapes must not depend on the data in a model to be compared")
         return made.compare(taken(made.program, inputs), worst)
+
+    def simplified(self) -> Compilation:
+        """The model of the last run, its shapes closed, before it is lowered."""
+        assert self.only.origin is not None
+        with few_collections():
+            return begin(*self.only.origin)
 
     def whole(self, inputs: Mapping[str, Array]) -> CompiledModel | None:
         """The program for these inputs; None where it takes several, compiled as they run."""
@@ -167,7 +174,8 @@ class SpecialisedModel(CompiledModel):
                 self._advance(run, e.pending, check_hazards)
 
     @property
-    def _only(self) -> CompiledModel:
+    def only(self) -> CompiledModel:
+        """The program of the last run, if that took one; raises UnsupportedError."""
         if len(self.parts) != 1:
             found = f"it ran as {len(self.parts)} programs" if self.parts else "it has not run yet"
             raise UnsupportedError(
@@ -246,7 +254,9 @@ class SpecialisedModel(CompiledModel):
         place = None if self._cache is None else self._place(run, until)
         found = self._cache.get(place) if self._cache is not None and place else None
         if found is not None:
-            return CompiledModel(found[0])
+            made = CompiledModel(found[0])
+            made.origin = source, self._options
+            return made
         with few_collections():
             made = finish(begin(source, self._options), source)
         if self._cache is not None and place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_a_branch_that_the_shapes_rule_out_is_decided_by_its_input() -> None:
     )
 
 
-def test_the_engine_waits_for_the_shapes_of_a_call() -> None:
+def test_the_engine_waits_for_the_shapes_of_a_call(tmp_path: Path) -> None:
     net = Net(0)
     deep = net("Relu", net("MatMul", net("Tanh", "x"), net.normal(6, 4)))
     early = net("Neg", "x")
@@ -171,8 +172,21 @@ def test_the_engine_waits_for_the_shapes_of_a_call() -> None:
         # Whatever is computed first: outputs come in the order of the model.
         for got, want in zip(optimized(x), run(model, {"x": x}), strict=True):
             close(got, want, 1e-5)
-    with pytest.raises(InputError, match="must have a concrete shape"):
-        engine.SaveOptimizedModel("m.o")
+    file = tmp_path / "m.onnx"
+    engine.SaveOptimizedModel(file)
+    for got, want in zip(run(onnx.load(file), {"x": x}), run(model, {"x": x}), strict=True):
+        close(got, want, 1e-5)
+    engine.SaveOptimizedModel(tmp_path / "m.o")
+    assert ge.load(tmp_path / "m.o").program.inputs[0].shape == (3, 6)
+
+
+def test_an_engine_that_has_not_run_saves_nothing(tmp_path: Path) -> None:
+    net = Net(0)
+    engine = ge.GraphEngine(ge.OptimizeConfig(target="tiny"))
+    engine.LoadModel(net.model({"x": ("n", 6)}, [net("Relu", "x")], 17))
+    for name in ("m.o", "m.onnx"):
+        with pytest.raises(InputError, match="must have a concrete shape"):
+            engine.SaveOptimizedModel(tmp_path / name)
 
 
 def test_the_engine_runs_up_to_what_only_the_data_tell() -> None:
