@@ -12,6 +12,9 @@ from onnx import TensorProto, helper
 import ge
 from ge.dialects.diagnostics import UnsupportedError
 from ge.lowering.emit_main import LOOPS_MOST
+from tests.end_to_end.test_control_flow import BOOL, FLOAT, INT, body, inner
+from tests.models import Net
+from tests.onnx_oracle import close, run
 
 
 def nested(depth: int) -> onnx.ModelProto:
@@ -48,3 +51,32 @@ def test_loops_run_as_deep_as_they_can_be_counted() -> None:
 def test_deeper_ones_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="at most 7 loops may lie inside each other"):
         ge.compile(nested(LOOPS_MOST + 1), target="tiny")
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_trips_do_not_change_is_no_part_of_them(ends: bool) -> None:
+    """A loop as converters write it: weights and shapes are handed on, a buffer is made anew."""
+    net = Net(1)
+    one = inner(net)
+    turned = one("Transpose", "w", perm=[1, 0])
+    h = one("Tanh", one("Reshape", one("MatMul", "h", turned), "s"))
+    again = one("Identity", one("Identity", "s"))
+    on = one("Less", one("ReduceSum", h, keepdims=0), np.float32(1.5)) if ends else "on"
+    wider = one("Concat", h, h, axis=0)
+    types = {
+        "i": (INT, ()),
+        "on": (BOOL, ()),
+        "w": (FLOAT, (8, 8)),
+        "h": (FLOAT, (4, 8)),
+        "s": (INT, (2,)),
+        "last": (FLOAT, (1,)),
+    }
+    graph = body(one, types, [on, "w", h, again, wider])
+    w, shape, last = net.normal(8, 8), np.asarray([4, 8]), np.zeros(1, np.float32)
+    begins = (np.asarray(40), np.asarray(True), w, "x", shape, last)
+    outs = net("Loop", *begins, body=graph, outputs=4)
+    model = net.model({"x": (4, 8)}, outs[:3], 17, {outs[2]: INT})
+    x = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
+    outputs = ge.compile(model, target="tiny").run({"x": x}, check_hazards=True)
+    for got, want in zip(outputs.values(), run(model, {"x": x}), strict=True):
+        close(got, want, 1e-4)
