@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.graph import OPS
-from ge.dialects.graph.base import GraphOp, tensor
+from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
 from ge.dialects.graph.ops.bounded import BoundedOp
@@ -34,6 +35,7 @@ from ge.frontend.onnx_functions import function_body, has_body
 from ge.frontend.onnx_load import FIRST_OPSET, OpenShape, known_inputs, load_model, model_shapes
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_stages import (
+    DECIDING_MOST,
     Bounded,
     NeedsStage,
     NeedsValues,
@@ -185,6 +187,7 @@ class _Import:
             except Bounded as e:
                 self._pause(node, e)
             except Refused as e:
+                self.depth = depth  # The graphs inside the node were deeper.
                 self._refuse(node, opsets, e)
             except (VerifyException, IndexError) as e:
                 where = f"node '{self.builder.source}' ({node.op_type})"
@@ -216,11 +219,24 @@ class _Import:
 
     def _refuse(self, node: ir.Node, opsets: dict[str, int], why: Refused) -> None:
         self.unknown.update(node.outputs)
-        if why.unknown is not None:
-            self.deciding |= arguments_behind(why.unknown)
+        behind = set() if why.unknown is None else arguments_behind(why.unknown)
+        if why.unknown is not None and not behind and self._waits_for(why.unknown):
+            return
+        self.deciding |= behind
         version = opsets.get(node.domain, 0)
         key = (node.op_type, node.domain, why.reason, version, why.nearest)
         self.refused.setdefault(key, []).append(self.builder.source)
+
+    def _waits_for(self, value: SSAValue) -> bool:
+        """Whether the model can run up to a value that decides shapes, to be compiled for it."""
+        names = (v.name for v, known in self.values.items() if known is value and v.producer())
+        name = None if self.depth else next(names, None)
+        if name is None or prod(shape_of(value)) > DECIDING_MOST:
+            return False
+        self.pending[name] = {name: None}
+        if name in self.stage.until:
+            self.results[name] = value
+        return True
 
     def _node(self, node: ir.Node, opsets: dict[str, int], depth: int, source: str) -> None:
         standard = node.domain in STANDARD

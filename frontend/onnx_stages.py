@@ -27,7 +27,10 @@ class NeedsValues(UnsupportedError):
 
 
 Pending = dict[str, dict[str, "int | None"]]
-"""By node, called after its first result: its results, each with the axis that ends early."""
+"""By node, called after its first result: its results, each with the axis that ends early.
+
+None is for a result that is whole; one whose value decides shapes stands for itself.
+"""
 
 
 def counted(node: str) -> str:

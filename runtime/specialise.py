@@ -206,7 +206,7 @@ class SpecialisedModel(CompiledModel):
 
         results = self._outputs(run, tuple(pending), check_hazards)
         for node, ends in pending.items():
-            count = int(results[counted(node)])
+            count = int(results.get(counted(node), 0))
             for name, axis in ends.items():
                 whole = results[name]
                 run.found[name] = whole if axis is None else np.take(whole, range(count), axis)

@@ -197,3 +197,45 @@ def test_the_engine_runs_up_to_what_only_the_data_tell() -> None:
     x = np.maximum(RNG.standard_normal((6, 7)), 0).astype(np.float32)
     (want,) = run(model, {"x": x})
     close(engine.OptimizeGraph()(x=x), want)
+
+
+def _positive(net: Net) -> Any:
+    """Whether the sum of `x` is above zero."""
+    return net("Greater", net("ReduceSum", "x", keepdims=0), np.float32(0))
+
+
+def _limit(net: Net) -> Any:
+    """A whole number from a large tensor."""
+    return net("Cast", net("ReduceSum", net("Abs", "x"), keepdims=0), to=TensorProto.INT64)
+
+
+def _range(net: Net) -> Any:
+    """As long as durations are together: frames of speech."""
+    places = net("Range", np.asarray(0), _limit(net), np.asarray(1))
+    return net("Mul", net("Cast", places, to=TensorProto.FLOAT), np.float32(0.5))
+
+
+def _slice(net: Net) -> Any:
+    end = net("Unsqueeze", _limit(net), np.asarray([0]))
+    flat = net("Reshape", "x", np.asarray([-1]))
+    return net("Exp", net("Slice", flat, np.asarray([0]), end, np.asarray([0])))
+
+
+def _branch(net: Net) -> Any:
+    """Branches of different ranks."""
+    graphs = {}
+    for name, op, axes in (("then", "Unsqueeze", [[0]]), ("else", "Identity", [])):
+        inner = Net(0)
+        out = inner(op, "x", *(np.asarray(a) for a in axes))
+        values = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in inner.weights.items()]
+        ends = [onnx.ValueInfoProto(name=out)]
+        graphs[f"{name}_branch"] = onnx.helper.make_graph(inner.nodes, name, [], ends, values)
+    return net("Tanh", net("If", _positive(net), **graphs))
+
+
+@pytest.mark.parametrize("build", [_range, _slice, _branch])
+def test_a_value_from_the_data_decides_what_follows(build: Any) -> None:
+    net = Net(0)
+    model = net.model({"x": (10, 12)}, [build(net)], 17)
+    x = (RNG.standard_normal((10, 12)) * 0.3).astype(np.float32)
+    check(model, {"x": x}, {"x": -x}, {"x": x * np.float32(0.7)}, stages=2)
