@@ -21,7 +21,7 @@ from ge.codegen.objects import read_object, write_object
 from ge.codegen.parse_asm import parse_asm
 from ge.codegen.print_asm import print_asm
 from ge.dialects.diagnostics import InputError
-from ge.dialects.fused.ops import FusedOp
+from ge.dialects.fused.base import FusedOp
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.program import Program
 from ge.lowering.hint_cache import HintCachePass

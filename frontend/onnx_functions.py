@@ -37,6 +37,15 @@ class Body:
             yield node
 
 
+def has_body(op: str, version: int) -> bool:
+    """Whether ONNX defines an operator by simpler ones, at least for some inputs."""
+    try:
+        schema: Any = onnx.defs.get_schema(op, version)
+    except onnx.defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def function_body(node: ir.Node, version: int, types: Sequence[Tensor | None]) -> Body | None:
     """The body of an operator for these input types, its attributes filled in; None without one."""
     # onnx's own type stubs leave out the function members of a schema.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.dialects.graph import OPS
-from ge.dialects.graph.base import GraphOp, tensor
+from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
 from ge.dialects.graph.ops.bounded import BoundedOp
@@ -27,12 +28,14 @@ from ge.frontend import onnx_recurrent as onnx_recurrent
 from ge.frontend import onnx_sampling as onnx_sampling
 from ge.frontend import onnx_spectral as onnx_spectral
 from ge.frontend import onnx_windows as onnx_windows
+from ge.frontend.onnx_attributes import attributes, of_onnx, python_value
 from ge.frontend.onnx_bodies import Bodies
 from ge.frontend.onnx_control import CONTROL
-from ge.frontend.onnx_functions import function_body
-from ge.frontend.onnx_load import FIRST_OPSET, known_inputs, load_model, model_shapes
+from ge.frontend.onnx_functions import function_body, has_body
+from ge.frontend.onnx_load import FIRST_OPSET, OpenShape, known_inputs, load_model, model_shapes
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
 from ge.frontend.onnx_stages import (
+    DECIDING_MOST,
     Bounded,
     NeedsStage,
     NeedsValues,
@@ -91,7 +94,16 @@ class _Import:
         """Arguments whose values would have to be known."""
         self.block = Block()
         self.builder = Builder(self.block)
-        self.inputs = self._arguments(shapes, values)
+        try:
+            self.inputs = self._arguments(shapes, values)
+        except OpenShape:
+            # That the operators are no use is worth more than that a shape is missing.
+            for node in model.graph:
+                self.builder.source = _called(node, 0)
+                self._only_check(node, dict(model.opset_imports))
+            if self.refused:
+                raise self._unsupported() from None
+            raise
 
     def module(self) -> ModuleOp:
         graph = self.model.graph
@@ -163,8 +175,7 @@ class _Import:
 
     def _nodes(self, nodes: Any, opsets: dict[str, int], depth: int, outer: str) -> None:
         for i, node in enumerate(nodes):
-            name = node.name or (node.outputs[0].name if node.outputs else "") or f"node{i}"
-            self.builder.source = outer or name
+            self.builder.source = outer or _called(node, i)
             self.depth = depth
             if all(v.name in self.stage.known for v in node.outputs if v.name):
                 continue
@@ -176,6 +187,7 @@ class _Import:
             except Bounded as e:
                 self._pause(node, e)
             except Refused as e:
+                self.depth = depth  # The graphs inside the node were deeper.
                 self._refuse(node, opsets, e)
             except (VerifyException, IndexError) as e:
                 where = f"node '{self.builder.source}' ({node.op_type})"
@@ -196,21 +208,35 @@ class _Import:
     def _only_check(self, node: ir.Node, opsets: dict[str, int]) -> None:
         """Behind an unsupported node types are not known: only look whether the operator is."""
         self.unknown.update(node.outputs)
-        version = opsets.get(node.domain, FIRST_OPSET)
-        if node.domain in STANDARD and (node.op_type in OPS or node.op_type in ADAPTERS):
-            return
-        if f"{node.domain}.{node.op_type}" in ADAPTERS:
-            return
-        if not onnx.defs.has(node.op_type, version, node.domain):
+        version = node.version or opsets.get(node.domain, FIRST_OPSET)
+        if node.domain in STANDARD:
+            tables: tuple[Container[str], ...] = (OPS, ADAPTERS, CONTROL)
+            known = any(node.op_type in t for t in tables) or has_body(node.op_type, version)
+        else:
+            known = f"{node.domain}.{node.op_type}" in ADAPTERS
+        if not known:
             self._refuse(node, opsets, Refused(""))
 
     def _refuse(self, node: ir.Node, opsets: dict[str, int], why: Refused) -> None:
         self.unknown.update(node.outputs)
-        if why.unknown is not None:
-            self.deciding |= arguments_behind(why.unknown)
+        behind = set() if why.unknown is None else arguments_behind(why.unknown)
+        if why.unknown is not None and not behind and self._waits_for(why.unknown):
+            return
+        self.deciding |= behind
         version = opsets.get(node.domain, 0)
         key = (node.op_type, node.domain, why.reason, version, why.nearest)
         self.refused.setdefault(key, []).append(self.builder.source)
+
+    def _waits_for(self, value: SSAValue) -> bool:
+        """Whether the model can run up to a value that decides shapes, to be compiled for it."""
+        names = (v.name for v, known in self.values.items() if known is value and v.producer())
+        name = None if self.depth else next(names, None)
+        if name is None or prod(shape_of(value)) > DECIDING_MOST:
+            return False
+        self.pending[name] = {name: None}
+        if name in self.stage.until:
+            self.results[name] = value
+        return True
 
     def _node(self, node: ir.Node, opsets: dict[str, int], depth: int, source: str) -> None:
         standard = node.domain in STANDARD
@@ -223,7 +249,7 @@ class _Import:
             version,
             source,
             [None if v is None else self._value(v) for v in node.inputs],
-            {n: _python(a) for n, a in node.attributes.items()},
+            {n: python_value(a) for n, a in node.attributes.items()},
             [bool(v.uses()) or v.is_graph_output() for v in node.outputs],
         )
         try:
@@ -286,14 +312,14 @@ class _Import:
 
     def _operator(self, cls: type[GraphOp], node: Node) -> list[Value]:
         """The operator of a node in its newest form: its inputs and attributes by name."""
-        kinds, attrs = cls.kinds(), _attributes(cls, node)
+        kinds, attrs = cls.kinds(), attributes(cls, node)
         operands: dict[str | None, Value | None] = {}
         for i, name in enumerate(cls.onnx_inputs()):
             if name == cls.variadic() and name is not None:
                 return self.builder.emit(cls, *node.inputs[i:], **attrs)
             if name is not None and name in kinds:
                 if (array := node.known(i, name)) is not None:
-                    attrs[name] = _of_onnx(kinds[name], array, name)
+                    attrs[name] = of_onnx(kinds[name], array, name)
             else:
                 operands[name] = node.input(i)
         for name, kind in kinds.items():
@@ -351,41 +377,8 @@ class _Import:
         return UnsupportedError(message, self.where, "\n".join(lines))
 
 
-def _attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:
-    """The attributes that the operator has here; any other must have its default."""
-    kinds, attrs = cls.kinds(), {}
-    for name, value in node.attrs.items():
-        if name in kinds:
-            attrs[name] = _of_onnx(kinds[name], value, name)
-        elif value != (default := _default(node, name)):
-            raise Refused(f"the attribute '{name}' must be {default}, got {value}")
-    return attrs
-
-
-def _of_onnx(kind: Any, value: Any, name: str) -> Any:
-    try:
-        return kind.of_onnx(value)
-    except VerifyException as e:
-        raise Refused(f"'{name}' {e}") from None
-    except (TypeError, ValueError, IndexError, OverflowError):
-        raise Refused(f"'{name}' must be {kind.what}, got {value!r}") from None
-
-
-def _default(node: Node, name: str) -> Any:
-    """The default of an attribute in the operator's own version."""
-    try:
-        row = onnx.defs.get_schema(node.op, node.version).attributes[name].default_value
-    except (KeyError, onnx.defs.SchemaError):
-        return None
-    value = onnx.helper.get_attribute_value(row) if row.type else None
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _python(attr: ir.Attr) -> Any:
-    """An attribute as a Python value; a tensor as an array."""
-    if attr.type == ir.AttributeType.TENSOR:
-        return attr.value.numpy()
-    return tuple(attr.value) if isinstance(attr.value, (list, tuple)) else attr.value
+def _called(node: ir.Node, place: int) -> str:
+    return node.name or (node.outputs[0].name if node.outputs else "") or f"node{place}"
 
 
 def _hint(value: SSAValue, name: str | None) -> None:

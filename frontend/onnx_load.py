@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -21,6 +21,32 @@ FIRST_OPSET = 7
 
 class OpenShape(InputError):
     """An input whose shape neither the model says nor the user."""
+
+
+class Input(NamedTuple):
+    """What a model says of an input. `element` is None for one that is no tensor of numbers."""
+
+    name: str
+    element: dtypes.DType | None
+
+    def check(self, array: Array, shape: tuple[int, ...] | None) -> None:
+        """Raise InputError for an array of another type, or of another shape than is asked for."""
+        if self.element is None:
+            return
+        wanted = array.shape if shape is None else shape
+        if array.dtype != self.element.numpy or array.shape != wanted:
+            raise InputError(
+                f"input '{self.name}' must be {self.element.numpy_name} of shape {wanted}, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+
+
+def signature(model: str | Path | onnx.ModelProto | ir.Model) -> dict[str, Input]:
+    """The inputs that a run gives, by name, in the model's order."""
+    graph = load_model(model)[0].graph
+    inputs = [v for v in graph.inputs if v.name not in graph.initializers]
+    elements = {v.name or "": dtypes.BY_ONNX.get(int(v.dtype or 0)) for v in inputs}
+    return {name: Input(name, element) for name, element in elements.items()}
 
 
 def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model, str]:
@@ -79,7 +105,9 @@ def _understood(read: Callable[[], ir.Model], where: str) -> ir.Model:
     try:
         return read()
     except (DecodeError, SerdeError, ValueError, TypeError, KeyError) as e:
-        cause = e.__cause__ if isinstance(e, SerdeError) and e.__cause__ else e
+        cause: BaseException = e
+        while (inner := cause.__cause__ or cause.__context__) is not None:
+            cause = inner  # The innermost says what it is about, the others where it was met.
         what = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         raise InputError(f"must be an ONNX model, got something else: {what}", where) from None
 
@@ -110,10 +138,18 @@ def _check_external(model: ir.Model, path: Path) -> None:
         if not file.is_file():
             what = f"external data of '{value.name}' must be there, no file '{data.location}'"
             raise InputError(what, str(path))
-        end = (data.offset or 0) + (data.length or 0)
+        end = (data.offset or 0) + (data.length or data.nbytes)
         if file.stat().st_size < end:
             what = f"'{data.location}' must have {end} bytes for '{value.name}'"
             raise InputError(f"{what}, got {file.stat().st_size}", str(path))
+
+
+def concrete_shapes(
+    model: str | Path | onnx.ModelProto | ir.Model, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, ...]]:
+    """The shapes of all inputs by name; raises OpenShape where they are not known."""
+    loaded, where = load_model(model)
+    return {v.name or "": s for v, s in model_shapes(loaded, shapes, where).items()}
 
 
 def model_shapes(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import i64
@@ -41,6 +43,8 @@ def loop(bodies: Bodies, node: Node) -> list[Value]:
         np.asarray(True) if alive is None else alive,
         [node.needed(i) for i in range(2, len(node.inputs))],
     )
+    if len(found.values) and not found.moving and len(node.used) == len(found.values):
+        return found.values
     if found.is_short() or found.is_known():
         return _written_out(found)
     try:
@@ -68,6 +72,23 @@ class _Loop:
     most: Value | None
     alive: Value
     values: list[Value]
+
+    @cached_property
+    def kept(self) -> list[bool]:
+        """For each value whether all trips hand it on as it is."""
+        body = self.node.attrs["body"]
+        pairs = zip(body.inputs[2:], body.outputs[1:], strict=False)
+        return [_same(given, result) for given, result in pairs]
+
+    @property
+    def moving(self) -> list[Value]:
+        """The values that trips change."""
+        return [v for v, kept in zip(self.values, self.kept, strict=True) if not kept]
+
+    def whole(self, moved: Sequence[Value]) -> list[Value]:
+        """All values, where those that trips change are these."""
+        rest = iter(moved)
+        return [v if kept else next(rest) for v, kept in zip(self.values, self.kept, strict=True)]
 
     @property
     def length(self) -> int | None:
@@ -103,12 +124,18 @@ def _on_device(loop: _Loop) -> list[Value]:
     g = bodies.builder
     part = Part(g.beside(), [])
     block = part.block
-    own = [block.insert_arg(g.type_of(v), i) for i, v in enumerate(loop.values)]
+    own = [block.insert_arg(g.type_of(v), i) for i, v in enumerate(loop.moving)]
     trip = block.insert_arg(tensor((), i64), len(own))
     # Inside a trip the condition holds.
-    bodies.into(part, node.attrs["body"], [trip, np.asarray(True), *own])
+    bodies.into(part, node.attrs["body"], [trip, np.asarray(True), *loop.whole(own)])
     on, *made = part.results
-    new, rows = made[: len(own)], made[len(own) :]
+    count = len(loop.values)
+    new = [v for v, kept in zip(made, loop.kept, strict=False) if not kept]
+    rows = made[count:]
+    unread = [not used for used, kept in zip(node.used, loop.kept, strict=False) if not kept]
+    for i, arg in enumerate(own):
+        if unread[i] and arg.first_use is None:
+            new[i] = arg  # What nothing reads need not be made.
     if [part.builder.type_of(v) for v in new] != [v.type for v in own]:
         raise Refused("what it carries must keep its type", "a known trip count", _unknown(loop))
     always = length is not None and not isinstance(on, SSAValue) and bool(on.reshape(-1)[0])
@@ -132,7 +159,8 @@ def _counted(
     part.results = [*new, *rows]
     turns = ((1,) * len(numbers), (1,) * len(rows))
     trips = Trips(loop.length, slices=numbers, turns=turns[0], row_turns=turns[1])
-    return repeat(loop.bodies.builder, loop.values, trips, part)
+    made = repeat(loop.bodies.builder, loop.moving, trips, part)
+    return [*loop.whole(made[: len(new)]), *made[len(new) :]]
 
 
 def _while(
@@ -151,10 +179,10 @@ def _while(
         alive = g.one(AndOp, alive, g.one(LessOp, np.asarray(0, np.int64), most))
     part.block.insert_arg(CONDITION, 0)
     part.results = [on, *new, behind, *rows]
-    carried = [alive, *loop.values, np.asarray(0, np.int64)]
+    carried = [alive, *loop.moving, np.asarray(0, np.int64)]
     trips = Trips(length, conditional=True, row_turns=(1,) * len(rows))
     _, *made = repeat(g, carried, trips, part)
-    values, count, wide = made[: len(new)], made[len(new)], made[len(new) + 1 :]
+    values, count, wide = loop.whole(made[: len(new)]), made[len(new)], made[len(new) + 1 :]
     if not rows:
         return values
     ends = [*(None for _ in values), *(0 for _ in wide)]
@@ -183,6 +211,16 @@ def _written_out(loop: _Loop) -> list[Value]:
             rows.append(part)
         alive, values, trip = on, new, trip + 1
     return [*values, *(stacked(bodies.builder, rows, 0) for rows in scanned)]
+
+
+def _same(given: Any, result: Any) -> bool:
+    """Whether a body's result is what it was given."""
+    while result is not given and result.producer() is not None:
+        node = result.producer()
+        if node.op_type != "Identity":
+            return False
+        result = node.inputs[0]
+    return result is given
 
 
 def _ended(alive: Value) -> bool:

@@ -22,12 +22,15 @@ class NeedsValues(UnsupportedError):
     def __init__(self, why: UnsupportedError, names: Sequence[str]) -> None:
         self.names = sorted(names)
         given = " ".join(f"--value {name}:1,2,..." for name in self.names)
-        detail = f"{why.detail}\n  works: values that are known when compiling, {given}"
+        detail = f"{why.detail}\n  works: values that are known when compiling, {given}; ge-run"
         super().__init__(why.message, why.where, detail)
 
 
 Pending = dict[str, dict[str, "int | None"]]
-"""By node, called after its first result: its results, each with the axis that ends early."""
+"""By node, called after its first result: its results, each with the axis that ends early.
+
+None is for a result that is whole; one whose value decides shapes stands for itself.
+"""
 
 
 def counted(node: str) -> str:
@@ -40,7 +43,11 @@ class NeedsStage(UnsupportedError):
 
     def __init__(self, pending: Pending, where: str) -> None:
         what = ", ".join(f"'{n}'" for n in pending)
-        super().__init__(f"shapes must not depend on the data, that of {what} does", where)
+        super().__init__(
+            f"shapes in one program must not depend on the data, that of {what} does; ge-run and "
+            "ge.compile run such a model in parts",
+            where,
+        )
         self.pending = pending
 
 

@@ -116,6 +116,7 @@ def _conv_transpose(g: Builder, node: Node) -> None:
     extra = node.attrs.get("output_padding") or (0,) * n
     how = node.attrs.pop("auto_pad", "NOTSET")
     asked = node.attrs.pop("output_shape", None)
+    by_size = asked is not None
     if asked is None and how.startswith("SAME"):
         asked = tuple(d * s for d, s in zip(size, strides, strict=True))
     if asked is not None:
@@ -124,10 +125,11 @@ def _conv_transpose(g: Builder, node: Node) -> None:
             for d, s, k, gap, e in zip(size, strides, kernel, dilations, extra, strict=True)
         ]
         totals = [max(0, f - a) for f, a in zip(full, asked[-n:], strict=True)]
-        # A result larger than all patches together has zeros behind them.
-        node.attrs["output_padding"] = tuple(
-            e + max(0, a - f) for e, f, a in zip(extra, full, asked[-n:], strict=True)
-        )
+        if by_size:
+            # A result larger than all patches together has zeros behind them.
+            node.attrs["output_padding"] = tuple(
+                e + max(0, a - f) for e, f, a in zip(extra, full, asked[-n:], strict=True)
+            )
         # Unlike for Conv, an odd rest goes to the begin unless SAME_UPPER is asked for.
         node.attrs["pads"] = _halves(totals, lower=how != "SAME_UPPER")
     elif how == "VALID":
@@ -167,6 +169,8 @@ def _resize(g: Builder, node: Node) -> None:
             ratios = [s / shape[a] for s, a in zip(sizes, axes, strict=True)]
             factor = min(ratios) if policy == "not_larger" else max(ratios)
             sizes = tuple(int(np.floor(shape[a] * factor + 0.5)) for a in axes)
+            # Sizes are rounded; places in x follow the one factor.
+            node.attrs["scales"] = tuple(factor if i in axes else 1.0 for i in range(len(shape)))
         given = dict(zip(axes, sizes, strict=True))
         node.attrs["sizes"] = tuple(given.get(i, d) for i, d in enumerate(shape))
     elif scales is not None and scales.size:

@@ -13,18 +13,16 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.fused.base import FusedOp, ViewOp, YieldOp
 from ge.dialects.fused.ops import (
     ConcatOp,
     ElementwiseOp,
-    FusedOp,
     GatherOp,
     HostOp,
     MatMulOp,
     PadOp,
     RowwiseOp,
     ScatterOp,
-    ViewOp,
-    YieldOp,
 )
 from ge.dialects.graph.base import (
     Array,

@@ -15,7 +15,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.attributes import IntsAttr
-from ge.dialects.fused.ops import CHANNELS_LAST, Conv2DOp, ElementwiseOp, FusedOp, PoolOp, ViewOp
+from ge.dialects.fused.base import CHANNELS_LAST, FusedOp, ViewOp
+from ge.dialects.fused.ops import Conv2DOp, ElementwiseOp, PoolOp
 from ge.dialects.graph.base import shape_of, tensor, type_of
 from ge.dialects.graph.module import functions_of
 from ge.dialects.npu.geometry import dense

@@ -124,7 +124,7 @@ def _gather_elements(here: Here, op: GatherElementsOp) -> SSAValue:
     return reshape(here, picked(here, mask, rows, 2), shape)
 
 
-def _flat(here: Here, indices: SSAValue, extents: Shape) -> SSAValue:
+def flat_places(here: Here, indices: SSAValue, extents: Shape) -> SSAValue:
     """Tuples of indices, the last axis, as places in the flattened `extents`."""
     wide = cast(here, indices, dtypes.I32)
     sizes = np.asarray(extents, np.int32)
@@ -143,7 +143,7 @@ def _gather_nd(here: Here, op: GatherNDOp) -> SSAValue:
     k = indices[-1]
     batches, extents, rest = prod(shape[:b]), shape[b : b + k], shape[b + k :]
     tuples = reshape(here, op.indices, (batches, prod(indices[b:-1]), k))
-    at = _flat(here, tuples, extents)
+    at = flat_places(here, tuples, extents)
     if batches > 1:
         first = np.arange(batches, dtype=np.int32).reshape(-1, 1) * prod(extents)
         at = here.make(AddOp, at, here.constant(first.astype(np.int32)))
@@ -201,7 +201,7 @@ SLICE = 16
 """Elements of a slice from which on any number of slices is put in one by one."""
 
 
-def _one_by_one(op: ScatterNDOp) -> bool:
+def one_by_one(op: ScatterNDOp) -> bool:
     """Whether slices are written where they go; their number is small, or they are not."""
     shape, indices = shape_of(op.x), shape_of(op.indices)
     few = prod(indices[:-1]) <= SLICE or prod(shape[indices[-1] :]) >= SLICE
@@ -259,10 +259,10 @@ def _scatter_nd(here: Here, op: ScatterNDOp) -> SSAValue | None:
     shape, indices = shape_of(op.x), shape_of(op.indices)
     k = indices[-1]
     n, count = prod(shape[:k]), prod(indices[:-1])
-    if k == 1 and _one_by_one(op):
+    if k == 1 and one_by_one(op):
         return None
-    at = _flat(here, reshape(here, op.indices, (count, k)), shape[:k])
-    if _one_by_one(op):
+    at = flat_places(here, reshape(here, op.indices, (count, k)), shape[:k])
+    if one_by_one(op):
         rest = (prod(shape[k:]),)
         rows, updates = reshape(here, op.x, (n, *rest)), reshape(here, op.updates, (count, *rest))
         put = here.make(ScatterNDOp, rows, reshape(here, at, (count, 1)), updates)

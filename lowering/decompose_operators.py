@@ -46,6 +46,7 @@ from ge.lowering.decompose_attention import attention
 from ge.lowering.decompose_einsum import EINSUM
 from ge.lowering.decompose_indexing import INDEXING
 from ge.lowering.decompose_quantized import QUANTIZED
+from ge.lowering.decompose_rows import ROWS
 from ge.lowering.decompose_running_sum import RUNNING_SUMS
 from ge.lowering.decompose_top_k import TOP_K
 from ge.lowering.decompose_transposed_convs import TRANSPOSED_CONVS
@@ -215,11 +216,8 @@ def _resize(here: Here, op: ResizeOp) -> SSAValue:
     value: SSAValue = op.x
     old, new = shape_of(op.x), shape_of(op.out)
     for axis in range(len(old)):
-        how = {**op.attrs, "scales": (), "sizes": (), "extrapolation_value": 0.0}
-        if scales := op.attrs["scales"]:
-            how["scales"] = (scales[axis],)
-        else:
-            how["sizes"] = (new[axis],)
+        how = {**op.attrs, "sizes": (new[axis],), "extrapolation_value": 0.0}
+        how["scales"] = op.attrs["scales"][axis : axis + 1]
         if roi := op.attrs["roi"]:
             how["roi"] = (roi[axis], roi[len(old) + axis])
         value = _resize_axis(here, value, axis, how)
@@ -317,6 +315,7 @@ RULES: Rules = {
     **TRANSPOSED_CONVS,
     **QUANTIZED,
     TileOp: [_tile],
+    **{kind: [*ROWS[kind], *INDEXING[kind]] for kind in ROWS},
     GatherNDOp: [_gather_nd, *INDEXING[GatherNDOp]],
     DepthToSpaceOp: [_depth_to_space],
     SpaceToDepthOp: [_space_to_depth],

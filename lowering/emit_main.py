@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from ge.dialects.attributes import IntsAttr
+from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.npu.operands import REGISTERS, Addr, Name, Reg, Sym
 from ge.dialects.npu.ops import (
     INST_OPS,
@@ -33,6 +34,7 @@ from ge.lowering.programs import Calls
 
 SCRATCH = Reg(REGISTERS - KEPT)
 """A register for what is computed between two calls; those behind it count trips."""
+LOOPS_MOST = KEPT - 1
 FIRST = Reg(0)
 """A register that arguments are in: free until the first of them is put there."""
 
@@ -158,6 +160,10 @@ class _Main(Calls):
         top: bz condition -> end;  ...; meet;  bnz trip < trips -> top;  end:
         ```
         """
+        if self.depth == LOOPS_MOST:
+            raise UnsupportedError(
+                f"at most {LOOPS_MOST} loops may lie inside each other, got more"
+            )
         stem, trips, counter = self.fresh(), op.trips.value.data, _counter(self.depth)
         top, end = f"{stem}_top", f"{stem}_end"
         self.meet()

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, Module
 from xdsl.passes import ModulePass
 
 from ge.dialects.diagnostics import InputError, did_you_mean
-from ge.dialects.fused.ops import FusedOp
+from ge.dialects.fused.base import FusedOp
 from ge.dialects.graph.module import functions_of
 from ge.lowering.fusions import FUSIONS, Fusion
 

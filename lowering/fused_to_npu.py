@@ -14,7 +14,8 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.attributes import IntsAttr, strings
 from ge.dialects.diagnostics import DoesNotFit, GeError, InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, HostOp, ScatterOp, ViewOp
+from ge.dialects.fused.base import FusedOp, ViewOp
+from ge.dialects.fused.ops import HostOp, ScatterOp
 from ge.dialects.graph import control
 from ge.dialects.graph.base import ConstantOp, shape_of
 from ge.dialects.graph.module import (

@@ -11,18 +11,16 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.attributes import IntsAttr
+from ge.dialects.fused.base import FusedOp, ViewOp, YieldOp
 from ge.dialects.fused.ops import (
     AttentionOp,
     ConcatOp,
     Conv2DOp,
     ElementwiseOp,
-    FusedOp,
     GatherOp,
     MatMulOp,
     PoolOp,
     RowwiseOp,
-    ViewOp,
-    YieldOp,
 )
 from ge.dialects.graph.base import GraphOp, constant_of, shape_of, tensor, type_of
 from ge.dialects.graph.ops import binary, norm

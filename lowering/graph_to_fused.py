@@ -15,7 +15,8 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, HostOp, ScatterOp, ViewOp
+from ge.dialects.fused.base import FusedOp, ViewOp
+from ge.dialects.fused.ops import HostOp, ScatterOp
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.module import functions_of, replace_body

@@ -11,7 +11,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
-from ge.dialects.fused.ops import Conv2DOp, ElementwiseOp, FusedOp, PoolOp, RowwiseOp
+from ge.dialects.fused.base import FusedOp
+from ge.dialects.fused.ops import Conv2DOp, ElementwiseOp, PoolOp, RowwiseOp
 from ge.dialects.graph.base import Array, GraphOp, constant_of, dims, shape_of, tensor, type_of
 from ge.dialects.graph.ops import binary, conv, norm, pool, quantize, reduce, unary
 from ge.dialects.graph.ops.window import Window

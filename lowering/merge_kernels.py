@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import Rewriter
 
-from ge.dialects.fused.ops import ConcatOp, FusedOp, JoinOp, RowwiseOp, YieldOp
+from ge.dialects.fused.base import FusedOp, YieldOp
+from ge.dialects.fused.ops import ConcatOp, JoinOp, RowwiseOp
 from ge.lowering.kernels.region import Place, place_of
 
 

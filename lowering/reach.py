@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import Block, BlockArgument, SSAValue
 
-from ge.dialects.fused.ops import AttentionOp, ViewOp, YieldOp
+from ge.dialects.fused.base import ViewOp, YieldOp
+from ge.dialects.fused.ops import AttentionOp
 from ge.dialects.graph.base import constant_of, shape_of
 from ge.dialects.graph.ops.binary import AddOp, MaxOp, WhereOp
 from ge.dialects.lazy import lazy

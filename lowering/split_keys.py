@@ -15,7 +15,8 @@ from xdsl.rewriter import Rewriter
 
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
-from ge.dialects.fused.ops import AttentionOp, RowwiseOp, ViewOp, YieldOp
+from ge.dialects.fused.base import ViewOp, YieldOp
+from ge.dialects.fused.ops import AttentionOp, RowwiseOp
 from ge.dialects.graph.base import ConstantOp, GraphOp, shape_of, tensor, type_of
 from ge.dialects.graph.module import functions_of
 from ge.dialects.graph.ops.binary import DivOp, MulOp, SubOp

@@ -15,7 +15,8 @@ from xdsl.rewriter import Rewriter
 from ge.dialects import dtypes
 from ge.dialects.attributes import IntsAttr
 from ge.dialects.dtypes import F32
-from ge.dialects.fused.ops import MatMulOp, RowwiseOp, ViewOp, YieldOp
+from ge.dialects.fused.base import ViewOp, YieldOp
+from ge.dialects.fused.ops import MatMulOp, RowwiseOp
 from ge.dialects.graph.base import shape_of, tensor, type_of
 from ge.dialects.graph.module import functions_of
 from ge.dialects.graph.ops.reduce import ReduceSumOp

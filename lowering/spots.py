@@ -15,7 +15,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.diagnostics import InputError
-from ge.dialects.fused.ops import ElementwiseOp, FusedOp, HostOp, ScatterOp, ViewOp
+from ge.dialects.fused.base import FusedOp, ViewOp
+from ge.dialects.fused.ops import ElementwiseOp, HostOp, ScatterOp
 from ge.dialects.graph.base import ConstantOp, shape_of
 from ge.dialects.graph.module import return_of
 from ge.lowering.kernels.region import dtype_of, place_of

@@ -33,14 +33,20 @@ def random_input(tensor: Tensor, seed: int) -> Array:
     return np.asarray(rng.integers(below, size=tensor.shape)).astype(tensor.dtype.numpy)
 
 
-def read_array(path: Path, tensor: Tensor) -> Array:
-    """The array of a `.npy` file; raises InputError if it is none."""
+def load_array(path: Path) -> Array:
+    """The array of a `.npy` file as it stands there; raises InputError if it is none."""
     try:
         array: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as e:
         raise InputError(f"must be a readable .npy file: {e}", str(path)) from e
     if not isinstance(array, np.ndarray):
         raise InputError("must be a .npy file of one array", str(path))
+    return array
+
+
+def read_array(path: Path, tensor: Tensor) -> Array:
+    """The array of a `.npy` file, in the type of an input where the format cannot say it."""
+    array = load_array(path)
     wanted = tensor.dtype.numpy
     if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:
         # The format has no name for bfloat16: such files hold untyped elements of its size.

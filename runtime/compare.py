@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, FunctionType, StringAttr
 from xdsl.dialects.func import ReturnOp
 
 from ge.dialects.diagnostics import InputError
-from ge.dialects.fused.ops import FusedOp
+from ge.dialects.fused.base import FusedOp
 from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.evaluate import evaluate

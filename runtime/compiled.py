@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ge.codegen.objects import attach_weights, read_object, write_object
 from ge.codegen.print_asm import print_asm, save_asm
-from ge.dialects.diagnostics import CheckFailed, InputError
+from ge.dialects.diagnostics import CheckFailed, GeError, InputError
 from ge.dialects.npu.isa import sync
 from ge.dialects.npu.program import Program
 from ge.dialects.npu.target import DEFAULT
@@ -21,7 +21,8 @@ from ge.lowering.pipelines import Options
 from ge.runtime.back_to_back import Series, series
 from ge.runtime.compile_report import CompileReport, report_of
 from ge.runtime.device import DEVICE
-from ge.runtime.driver import Compilation, begin, few_collections
+from ge.runtime.driver import Compilation, begin, checked, few_collections
+from ge.runtime.program_cache import ProgramCache, cache_in, source_key
 from ge.runtime.simulator import Mode, Simulator
 from ge.runtime.source import Source
 from ge.runtime.stats import Stats
@@ -38,10 +39,15 @@ class CompiledModel:
     """A program with its simulator. `report` says how it was compiled; loaded ones have none."""
 
     def __init__(self, program: Program, report: CompileReport | None = None) -> None:
-        self.program = program
+        self._program = program
         self.report = report
         self.origin: tuple[Source, Options] | None = None
         """What it was compiled from; None for a loaded one."""
+
+    @property
+    def program(self) -> Program:
+        """What the simulator runs."""
+        return self._program
 
     def run(
         self,
@@ -74,7 +80,7 @@ class CompiledModel:
         kinds = {tensor.name: tensor.dtype.numpy for tensor in self.program.inputs}
         return call(list(kinds), kinds, self.run, args, named)
 
-    @cached_property
+    @property
     def launches(self) -> int:
         """How often the host starts something in one run."""
         return sum(inst.instr is sync.launch for inst in self.program.code) or 1
@@ -183,6 +189,7 @@ def compile(
     tune: bool = False,
     tilings: Mapping[str, str] | None = None,
     in_place: Mapping[str, str] | None = None,
+    cache_dir: str | Path = "",
 ) -> CompiledModel:
     """Compile a model: an `.onnx` file, a `.mlir` file of any level, or an ONNX model in memory.
 
@@ -190,7 +197,10 @@ def compile(
     `keep_fp32` names operators and nodes that no precision narrows. `target` is a name or a TOML
     file; 0 cores are all it has. `tune` times many tilings of every kernel; what `report.tilings`
     then has, given as `tilings` again, needs no search. `in_place` names inputs, each with the
-    output that may be written over it. Raises GeError for what is at fault.
+    output that may be written over it. A model whose shapes are not known before it runs comes back
+    as one that compiles itself for what it is run with (`SpecialisedModel`). Programs are kept in
+    `cache_dir`, or in the folder that `$GE_CACHE_DIR` names; what comes from there has no report.
+    Raises GeError for what is at fault.
     """
     options = Options(
         target,
@@ -205,8 +215,30 @@ def compile(
         tilings=tuple(f"{key}: {tiling}" for key, tiling in (tilings or {}).items()),
     )
     source = Source(model, shapes, values, in_place=in_place)
-    with few_collections():
-        return finish(begin(source, options), source)
+    return compiled(source, options, cache_in(str(cache_dir)))
+
+
+def compiled(source: Source, options: Options, cache: ProgramCache | None = None) -> CompiledModel:
+    """The program of a model from the cache or made anew, or one that waits for its shapes."""
+    options = checked(options)
+    key = None if cache is None or options.tune else source_key(source, options)
+    if cache is not None and key is not None and (found := cache.get(key)) is not None:
+        made = CompiledModel(found[0])
+        made.origin = source, options
+        return made
+    try:
+        with few_collections():
+            made = finish(begin(source, options), source)
+    except GeError as e:
+        from ge.runtime.specialise import SpecialisedModel, waits
+
+        if not waits(e, source):
+            raise
+        given: dict[str, Any] = {"shapes": source.shapes, "values": source.values}
+        return SpecialisedModel(source.model, options, cache, in_place=source.in_place, **given)
+    if cache is not None and key is not None:
+        cache.put(key, made.program, {})
+    return made
 
 
 def finish(compilation: Compilation, source: Source | None = None) -> CompiledModel:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean
+from ge.dialects.diagnostics import GeError, InputError, UnsupportedError, did_you_mean
 from ge.dialects.module_text import write_module
 from ge.dialects.npu.target import DEFAULT
 from ge.lowering.pipelines import Level, Options, load_pass
 from ge.runtime.compiled import CompiledModel, finish
 from ge.runtime.driver import Compilation, begin, checked, few_collections
-from ge.runtime.program_cache import cache_in, digest, file_parts, options_parts
+from ge.runtime.program_cache import cache_in, source_key
 from ge.runtime.source import TORCH, Source, need_torch
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class GraphEngine:
             found = self._cache.get(self._key)
             self._compiled = CompiledModel(found[0]) if found else None
         if self._compiled is None:
-            self._begin_or_wait(shapes)
+            self._begin_or_wait()
 
     def OptimizeGraph(self) -> Any:
         """The model, optimised: it takes what the model takes, by position or by name."""
@@ -153,6 +153,8 @@ class GraphEngine:
     def _program(self) -> CompiledModel:
         if self._torch is not None:
             return self._torch.saved().compiled
+        if self._specialised is not None and self._specialised.parts:
+            return self._specialised.only
         if self._compiled is None:
             with few_collections():
                 self._compiled = finish(self._copy(), self._source)
@@ -165,37 +167,28 @@ class GraphEngine:
         source = self._source
         if self._cache is None or source is None or not isinstance(source.model, (str, Path)):
             return None
-        path = Path(source.model)
-        if not path.is_file():
-            return None
-        shapes = sorted((source.shapes or {}).items())
-        options = options_parts(checked(self.config.options()))
-        return digest([*options, repr(shapes), *file_parts(path)])
+        return source_key(source, checked(self.config.options()))
 
-    def _begin_or_wait(self, shapes: Mapping[str, Sequence[int]] | None) -> None:
+    def _begin_or_wait(self) -> None:
         """Simplify the model now, or leave it to the first run where that says more."""
         try:
             self._begin()
-        except UnsupportedError as e:
-            from ge.frontend.onnx_stages import NeedsStage, NeedsValues
+        except GeError as e:
+            from ge.runtime.specialise import SpecialisedModel, waits
 
-            if not isinstance(e, NeedsStage | NeedsValues):
+            assert self._source is not None
+            if not waits(e, self._source):
                 raise
-            self._wait()
-        except InputError as e:
-            from ge.frontend.onnx_load import OpenShape
-
-            if shapes or not isinstance(e, OpenShape):
-                raise
-            self._wait()
-
-    def _wait(self) -> None:
-        from ge.runtime.specialise import SpecialisedModel
-
-        assert self._source is not None
-        self._specialised = SpecialisedModel(self._source.model, self.config.options(), self._cache)
+            self._specialised = SpecialisedModel(
+                self._source.model,
+                self.config.options(),
+                self._cache,
+                shapes=self._source.shapes,
+            )
 
     def _begin(self) -> Compilation:
+        if self._specialised is not None and self._specialised.parts:
+            return self._specialised.simplified()
         if self._simplified is None:
             if self._source is None:
                 raise InputError("LoadModel must come first, no model is loaded")

@@ -14,13 +14,16 @@ import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ge
 from ge.codegen.objects import read_object, write_object
 from ge.dialects.diagnostics import GeError
 from ge.dialects.npu.program import Program
 from ge.lowering.pipelines import Options
+
+if TYPE_CHECKING:
+    from ge.runtime.source import Source
 
 MAGIC = b"ge-cache-1\n"
 LIMIT_BYTES = 1 << 30
@@ -96,6 +99,24 @@ def digest(parts: Iterable[bytes | str]) -> str:
         total.update(len(data).to_bytes(8, "little"))
         total.update(data)
     return total.hexdigest()
+
+
+def content(model: Any) -> str | None:
+    """A digest of a model; None for one in memory that has no bytes of its own."""
+    if isinstance(model, (str, Path)):
+        path = Path(model)
+        return digest(file_parts(path)) if path.is_file() else None
+    write = getattr(model, "SerializeToString", None)
+    return None if write is None else digest([write(deterministic=True)])
+
+
+def source_key(source: Source, options: Options) -> str | None:
+    """What names the one program of a model that is given whole."""
+    model = content(source.model)
+    if model is None:
+        return None
+    given = [sorted((d or {}).items()) for d in (source.shapes, source.values, source.in_place)]
+    return digest([*options_parts(options), repr(given), model])
 
 
 def options_parts(options: Options) -> Iterable[bytes | str]:

@@ -14,7 +14,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.dialects.fused.ops import FusedOp, HostOp, ViewOp
+from ge.dialects.fused.base import FusedOp, ViewOp
+from ge.dialects.fused.ops import HostOp
 from ge.dialects.graph.base import ConstantOp, GraphOp
 from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.module import functions_of, main_of, set_in_place

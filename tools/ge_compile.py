@@ -8,15 +8,18 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ge.dialects.diagnostics import InputError
 from ge.lowering.pipelines import PRECISIONS
 from ge.tools.console import check_apart, read_text, run_tool, tool_parser, write_output
+from ge.tools.model_options import add_model_options, once
 
 if TYPE_CHECKING:
+    from ge.dialects.npu.program import Program
     from ge.lowering.pipelines import Options
     from ge.runtime.driver import Compilation
+    from ge.runtime.program_cache import ProgramCache
+    from ge.runtime.source import Source
 
 EXAMPLE = """example:
   ge-compile model.onnx --shape x:1,3,224,224 --precision fp16 -o model.o --report report.json
@@ -46,41 +49,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--save-temps", metavar="DIR", type=Path, help="write the text of every level to DIR")
     add("--report", metavar="FILE.json", type=Path, help="write what was done and what it costs")
     add("--ablation", action="store_true", help="compile and time every stage of the switches")
-    _add_model_options(parser)
+    add_model_options(parser, PRECISIONS)
     _add_switches(parser)
     _add_tilings(parser)
     return parser
-
-
-def _add_model_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("model and machine").add_argument
-    add(
-        *("--shape",),
-        metavar="NAME:1,3,224,224",
-        action="append",
-        default=[],
-        type=_sizes,
-        help="the shape of an input with open dimensions",
-    )
-    add(
-        *("--value",),
-        metavar="NAME:1,2",
-        action="append",
-        default=[],
-        type=_numbers,
-        help="make an input a constant",
-    )
-    add(
-        *("--in-place",),
-        metavar="INPUT:OUTPUT",
-        action="append",
-        default=[],
-        type=_pair,
-        help="let an output be written over an input, such as a cache",
-    )
-    add("--precision", choices=PRECISIONS, default="origin", help="default: the model's own types")
-    add("--target", default="ascend910b1", metavar="NAME|FILE.toml", help="the machine")
-    add("--cores", type=_count, default=0, metavar="N", help="default: all that the target has")
 
 
 def _add_switches(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +63,21 @@ def _add_switches(parser: argparse.ArgumentParser) -> None:
     add("--no-native", action="store_true", help="one launch a kernel")
     add("--eager", action="store_true", help="all four of these")
     add("--no-skip", action="store_true", help="time every loop trip for --report")
+    add(
+        *("--in-place",),
+        metavar="INPUT:OUTPUT",
+        action="append",
+        default=[],
+        type=_pair,
+        help="let an output be written over an input, such as a cache",
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    first, _, second = text.rpartition(":")
+    if not first or not second:
+        raise argparse.ArgumentTypeError(f"must be INPUT:OUTPUT, got '{text}'")
+    return first, second
 
 
 def _add_tilings(parser: argparse.ArgumentParser) -> None:
@@ -104,51 +91,6 @@ def _add_tilings(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _named(text: str, parse: Callable[[str], Any], what: str) -> tuple[str, Any]:
-    name, separator, rest = text.rpartition(":")
-    try:
-        values = tuple(parse(word) for word in rest.split(",")) if rest else ()
-    except ValueError:
-        separator = ""
-    if not name or not separator:
-        raise argparse.ArgumentTypeError(f"must be {what}, got '{text}'")
-    return name, values
-
-
-def _pair(text: str) -> tuple[str, str]:
-    first, _, second = text.rpartition(":")
-    if not first or not second:
-        raise argparse.ArgumentTypeError(f"must be INPUT:OUTPUT, got '{text}'")
-    return first, second
-
-
-def _sizes(text: str) -> tuple[str, tuple[int, ...]]:
-    return _named(text, _size, "NAME:SIZE,SIZE,...")
-
-
-def _size(word: str) -> int:
-    if not word.strip().isdecimal():
-        raise ValueError(word)
-    return int(word)
-
-
-def _numbers(text: str) -> tuple[str, tuple[float, ...]]:
-    return _named(text, _number, "NAME:NUMBER,NUMBER,...")
-
-
-def _number(word: str) -> int | float:
-    try:
-        return int(word)
-    except ValueError:
-        return float(word)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a number of 1 or more, got '{text}'")
-    return int(text)
-
-
 def _compile(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
     from ge.runtime.driver import begin
@@ -158,11 +100,16 @@ def _compile(argv: Sequence[str]) -> None:
     # A module may be written over the one it came from, like any text that a tool rewrites.
     rewrites = args.model.suffix == ".mlir" and args.emit not in ("asm", "obj")
     check_apart([] if rewrites else [args.model], [output, args.weights, args.report])
-    shapes, values = _once(args.shape, "shape"), _once(args.value, "value")
-    in_place = _once(args.in_place, "output over")
-    source = Source(args.model, shapes, values, in_place=in_place)
+    shapes, values = once(args.shape, "shape"), once(args.value, "value")
+    source = Source(args.model, shapes, values, in_place=once(args.in_place, "output over"))
     kept = _kept(args)
-    compilation = begin(source, _options(args, kept), _progress())
+    options = _options(args, kept)
+    cache, key = _place(source, options, args)
+    if cache is not None and (found := cache.get(key)) is not None:
+        _put_object(found[0], args)
+        print(f"taken as it is from the cache in {cache.folder}")
+        return
+    compilation = begin(source, options, _progress())
     level = compilation.level.value
     stages = compilation.fork(compilation.options) if args.ablation else None
     _lower(compilation, args)
@@ -172,6 +119,21 @@ def _compile(argv: Sequence[str]) -> None:
         _report(compilation, stages, level, args)
     if args.tune and args.tilings:
         _keep(compilation, kept, args.tilings)
+    if cache is not None:
+        cache.put(key, compilation.program(), {})
+
+
+def _place(
+    source: Source, options: Options, args: argparse.Namespace
+) -> tuple[ProgramCache | None, str]:
+    """Where the object is kept, if nothing but the object is asked for, and under which name."""
+    from ge.runtime.driver import checked
+    from ge.runtime.program_cache import cache_in, source_key
+
+    more = args.report or args.save_temps or args.ablation or args.tune
+    cache = None if more or args.emit != "obj" else cache_in(args.cache)
+    key = source_key(source, checked(options)) if cache is not None else None
+    return (cache, key) if key is not None else (None, "")
 
 
 def _kept(args: argparse.Namespace) -> list[str]:
@@ -189,14 +151,6 @@ def _keep(compilation: Compilation, kept: list[str], path: Path) -> None:
     found = report_of(compilation, "").tilings
     lines = [*kept, *(f"{key}: {tiling}" for key, tiling in found.items() if key not in known)]
     write_output(path, lambda p: p.write_text("".join(f"{x}\n" for x in lines), "utf-8"))
-
-
-def _once(given: Sequence[tuple[str, Any]], what: str) -> dict[str, Any]:
-    names = [name for name, _ in given]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"the {what} of '{name}' must be given once")
-    return dict(given)
 
 
 def _options(args: argparse.Namespace, kept: Sequence[str]) -> Options:
@@ -231,7 +185,7 @@ def _progress() -> Callable[[str], None] | None:
 def _lower(compilation: Compilation, args: argparse.Namespace) -> None:
     """Take the model down as far as it is asked for, and write each level that is."""
     from ge.lowering.pipelines import Level
-    from ge.runtime.emit import assembly_text, module_text, object_bytes
+    from ge.runtime.emit import assembly_text, module_text
 
     levels = list(Level)
     texts = [level.value for level in levels]
@@ -250,9 +204,15 @@ def _lower(compilation: Compilation, args: argparse.Namespace) -> None:
     if args.emit == "asm":
         _put(assembly_text(program, args.output, args.weights), args.output)
     if args.emit == "obj":
-        path = args.output or args.model.with_suffix(".o")
-        data = object_bytes(program, path, args.weights)
-        write_output(path, lambda p: p.write_bytes(data))
+        _put_object(program, args)
+
+
+def _put_object(program: Program, args: argparse.Namespace) -> None:
+    from ge.runtime.emit import object_bytes
+
+    path = args.output or args.model.with_suffix(".o")
+    data = object_bytes(program, path, args.weights)
+    write_output(path, lambda p: p.write_bytes(data))
 
 
 def _save(args: argparse.Namespace, suffix: str, text: Callable[[Path], str]) -> None:

@@ -1,4 +1,4 @@
-"""`ge-run`: runs an object file on the simulator."""
+"""`ge-run`: runs an object file, or a model, on the simulator."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.dialects.diagnostics import CheckFailed, InputError, did_you_mean
+from ge.dialects.diagnostics import CheckFailed
 from ge.tools.console import check_apart, read_bytes, run_tool, shown, tool_parser, write_output
+from ge.tools.model_options import add_model_options, count, given_of
+from ge.tools.run_inputs import inputs_of
 
 if TYPE_CHECKING:
-    from ge.dialects.npu.program import Program, Tensor
+    from ge.dialects.npu.program import Program
     from ge.runtime.simulator import Result
 
 EXAMPLE = """example:
-  ge-run model.o --input x=x.npy --output-dir out --stats stats.json --check-hazards"""
-RANDOM = "random"
+  ge-run model.o --input x=x.npy --output-dir out --stats stats.json --check-hazards
+  ge-run model.onnx --input x=x.npy --output-dir out"""
+MODELS = (".onnx", ".mlir", ".pt", ".pt2")
+"""Suffixes of files that are compiled before they run."""
 SHOWN_HAZARDS = 20
 PROGRESS_AFTER = 1.0
 """Seconds before a run shows how far it is."""
@@ -33,11 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = tool_parser(
         "ge-run",
-        "Run an object file on the simulator: its numbers, and how long they take.",
+        "Run an object file, or a model, on the simulator: its numbers, and how long they take.",
         EXAMPLE,
     )
     add = parser.add_argument
-    add("file", metavar="FILE.o", type=Path, help="object file; - is standard input")
+    what = "object file; - is standard input; a model is compiled for the inputs that are given"
+    add("file", metavar="FILE", type=Path, help=what)
     add(
         "--input",
         metavar="NAME=FILE.npy|NAME=random[:SEED]",
@@ -55,10 +60,11 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--repeat",
         metavar="N",
-        type=_count,
+        type=count,
         default=1,
         help="run N times, and time N inferences on end",
     )
+    add_model_options(parser, None)
     return parser
 
 
@@ -69,12 +75,6 @@ def _input(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"must be a number of 1 or more, got '{text}'")
-    return int(text)
-
-
 def _run(argv: Sequence[str]) -> None:
     parser = _parser()
     options = parser.parse_args(argv)
@@ -82,15 +82,27 @@ def _run(argv: Sequence[str]) -> None:
         parser.error("--check-hazards and --output-dir need numbers: not with --mode timing")
     if options.mode == "functional" and options.trace:
         parser.error("--trace needs the clock: not with --mode functional")
-    from ge.codegen.objects import read_object
+    check_apart([options.file], [options.stats, options.trace])
+    if options.file.suffix in MODELS:
+        from ge.runtime.specialise import SpecialisedModel
+        from ge.tools.run_model import compiled_for, run_parts
+
+        model, inputs = compiled_for(options)
+        if isinstance(model, SpecialisedModel):
+            run_parts(model, inputs, options)
+            return
+        program = model.program
+    else:
+        for name in given_of(parser, options):
+            parser.error(f"--{name} is for models: an object file has been compiled")
+        program = _object(options)
+        inputs = inputs_of(program.inputs, options.input, options.mode != "timing")
+    _simulate(program, inputs, options)
+
+
+def _simulate(program: Program, inputs: dict[str, Any], options: argparse.Namespace) -> None:
     from ge.runtime.report import report
 
-    check_apart([options.file], [options.stats, options.trace])
-    program = read_object(read_bytes(options.file), shown(options.file))
-    functional = options.mode != "timing"
-    if functional:
-        _find_weights(program, options.file.with_suffix(".weights"))
-    inputs = _inputs(program, options.input, functional)
     result, seconds = _repeated(program, inputs, options)
     _write(result, options)
     print(report(result.stats))
@@ -106,6 +118,15 @@ def _run(argv: Sequence[str]) -> None:
         raise CheckFailed(f"no hazards must be found, got {found}", shown(options.file), first)
 
 
+def _object(options: argparse.Namespace) -> Program:
+    from ge.codegen.objects import read_object
+
+    program = read_object(read_bytes(options.file), shown(options.file))
+    if options.mode != "timing":
+        _find_weights(program, options.file.with_suffix(".weights"))
+    return program
+
+
 def _find_weights(program: Program, path: Path) -> None:
     """Take values that the object leaves out from the weights file beside it, if there is one."""
     from ge.dialects.weights_file import WeightsFile
@@ -116,41 +137,6 @@ def _find_weights(program: Program, path: Path) -> None:
             blob if blob.data is not None else blob._replace(data=file[blob.digest])
             for blob in program.weights
         ]
-
-
-def _inputs(program: Program, given: Sequence[tuple[str, str]], functional: bool) -> dict[str, Any]:
-    from ge.runtime.arrays import random_input, read_array
-
-    known = {tensor.name: tensor for tensor in program.inputs}
-    values = dict.fromkeys(known, RANDOM) if functional else {}
-    named = [name for name, _ in given]
-    for name, value in given:
-        if name not in known:
-            names = ", ".join(f"'{n}'" for n in known) or "none"
-            hint = did_you_mean(name, known)
-            raise InputError(f"unknown input '{name}'{hint}; the program's inputs: {names}")
-        if named.count(name) > 1:
-            raise InputError(f"input '{name}' must be given once")
-        values[name] = value
-    arrays = {}
-    for name, value in values.items():
-        seed = _seed(known[name], value)
-        if seed is None:
-            arrays[name] = read_array(Path(value), known[name])
-        else:
-            print(f"input '{name}': random, seed {seed}")
-            arrays[name] = random_input(known[name], seed)
-    return arrays
-
-
-def _seed(tensor: Tensor, value: str) -> int | None:
-    """The seed of random values, or None for a file."""
-    word, _, seed = value.partition(":")
-    if word != RANDOM:
-        return None
-    if seed and not seed.isdecimal():
-        raise InputError(f"the seed of input '{tensor.name}' must be a number, got '{seed}'")
-    return int(seed or 0)
 
 
 def _repeated(

@@ -17,7 +17,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'ge.dialects.fused' has no attribute {name!r}")
     from xdsl.ir import Dialect
 
-    from ge.dialects.fused.ops import KERNEL_OPS, HostOp, ViewOp, YieldOp
+    from ge.dialects.fused.base import ViewOp, YieldOp
+    from ge.dialects.fused.ops import KERNEL_OPS, HostOp
 
     globals()["Fused"] = Dialect("fused", [*KERNEL_OPS, HostOp, ViewOp, YieldOp], [])
     return globals()["Fused"]

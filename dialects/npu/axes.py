@@ -16,7 +16,10 @@ class Axis(NamedTuple):
 
     def extent(self, sizes: dict[str, int]) -> int:
         """How many places the axis spans when its dimensions have these sizes."""
-        return 1 + sum(abs(c) * (sizes[d] - 1) for d, c in self.terms)
+        places = 1
+        for dim, step in self.terms:
+            places += abs(step) * (sizes[dim] - 1)
+        return places
 
     def __str__(self) -> str:
         parts = [d if c == 1 else f"{c}*{d}" for d, c in self.terms]

@@ -38,16 +38,20 @@ def _vectors(d: Description, target: Target) -> Iterator[Tiling]:
     parallel = d.dims_with(DimKind.PARALLEL)
     held = {x for _, value in d.values for x in value.dims}
     whole = prod(d.extents[w] for w in d.dims_with(DimKind.WHOLE) if w in held)
-    total = prod(d.extents[p] for p in parallel)
+    total = prod(d.extents[p] for p in parallel if p not in d.ordered)
     per_core = -(-total // target.cores)
     most = target.bytes_of[Space.UB] // 8 // whole
     short = max(1, SHORT_BYTES // 4 // whole)
     elements = max(1, min(most, max(-(-per_core // AHEAD), short)))
     extents = {**d.extents, **dict.fromkeys(d.single, 1)}
     # What an index names comes one place at a time: only the rest of the cores cut the others.
-    cores = -(-target.cores // prod(d.extents[s] for s in d.single))
+    apart = prod(d.extents[s] for s in d.single if s not in d.ordered)
+    cores = -(-target.cores // apart)
+    inner = tuple((dim, 1) for dim in d.ordered)
     while elements:
-        yield Tiling(_balanced(extents, parallel, min(elements, per_core), cores))
+        tile = dict(_balanced(extents, parallel, min(elements, per_core), cores))
+        block = {**tile, **{dim: d.extents[dim] for dim in d.ordered}}
+        yield Tiling(tuple(block.items()), inner=inner)
         elements //= 2
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from math import inf
 
 from ge.dialects.dtypes import F32, DType
-from ge.dialects.fused.ops import Conv2DOp, FusedOp, PoolOp
+from ge.dialects.fused.base import FusedOp
+from ge.dialects.fused.ops import Conv2DOp, PoolOp
 from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.isa.cube import accumulator

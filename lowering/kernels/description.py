@@ -157,6 +157,12 @@ class Description:
         indexed = (o.indexed for o in (*self.operands, *self.results) if o.indexed)
         return frozenset(d for i in indexed for d in dims_of(i.axes))
 
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """Dimensions that one core goes through in order: their places may be written twice."""
+        named = {x for o in self.results if o.indexed for x in dims_of(o.indexed.axes)}
+        return tuple(d.name for d in self.dims if d.name in named)
+
     def dims_with(self, kind: DimKind) -> tuple[str, ...]:
         return tuple(d.name for d in self.dims if d.kind is kind)
 

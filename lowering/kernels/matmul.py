@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ge.dialects.fused.ops import FusedOp, MatMulOp
+from ge.dialects.fused.base import FusedOp
+from ge.dialects.fused.ops import MatMulOp
 from ge.dialects.graph.base import shape_of
 from ge.dialects.graph.ops import unary
 from ge.dialects.npu.axes import Axis

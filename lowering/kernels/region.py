@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects import dtypes
 from ge.dialects.diagnostics import UnsupportedError
 from ge.dialects.dtypes import DType
-from ge.dialects.fused.ops import FusedOp, ViewOp, YieldOp
+from ge.dialects.fused.base import FusedOp, ViewOp, YieldOp
 from ge.dialects.graph.base import ConstantOp, GraphOp, shape_of
 from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.geometry import dense

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ge.dialects.fused.ops import ElementwiseOp, FusedOp, JoinOp, RowwiseOp
+from ge.dialects.fused.base import FusedOp
+from ge.dialects.fused.ops import ElementwiseOp, JoinOp, RowwiseOp
 from ge.dialects.graph.base import GraphOp, shape_of
 from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.collapse import collapse

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ge.dialects.diagnostics import UnsupportedError
+from ge.dialects.fused.base import FusedOp
 from ge.dialects.fused.ops import (
     AttentionOp,
     ConcatOp,
     Conv2DOp,
     ElementwiseOp,
-    FusedOp,
     GatherOp,
     JoinOp,
     MatMulOp,

@@ -21,7 +21,7 @@ ODD = (b"", b"0", b"-1", b"9223372036854775808", b"1e999", b"nan", b'"', b"[", b
 
 Main = Callable[[Sequence[str]], int]
 STEPS: dict[str, list[tuple[Main, tuple[str, ...]]]] = {
-    ".onnx": [(ge_compile.main, ("-o", "out.o"))],
+    ".onnx": [(ge_compile.main, ("-o", "out.o")), (ge_run.main, ())],
     ".graph.mlir": [(ge_opt.main, ("-p", "simplify-graph,fuse")), (ge_compile.main, ())],
     ".fused.mlir": [(ge_opt.main, ("-p", "fused-to-npu,schedule")), (ge_compile.main, ())],
     ".npu.mlir": [(ge_opt.main, ()), (ge_compile.main, ())],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import StringAttr
 
-from ge.dialects.fused.ops import FusedOp
+from ge.dialects.fused.base import FusedOp
 from ge.dialects.npu.isa.move import MISS_ALL
 from ge.dialects.npu.tree import BufferOp, MoveOp
 from ge.lowering.hint_cache import HintCachePass

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import StringAttr
 from examples.models import Net
 from ge.codegen.from_npu import program_of
 from ge.dialects.diagnostics import InputError
-from ge.dialects.fused.ops import FusedOp
+from ge.dialects.fused.base import FusedOp
 from ge.dialects.module_text import make_context
 from ge.frontend.onnx_import import import_onnx
 from ge.lowering.pipelines import Level, Options, passes

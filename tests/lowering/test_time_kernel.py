@@ -6,7 +6,7 @@ import pytest
 
 from examples.models import Net
 from ge.codegen.from_npu import program_of
-from ge.dialects.fused.ops import FusedOp
+from ge.dialects.fused.base import FusedOp
 from ge.dialects.module_text import make_context
 from ge.dialects.npu import target as targets
 from ge.frontend.onnx_import import import_onnx

@@ -44,7 +44,7 @@ class NearestMode(StrEnum):
 @irdl_op_definition
 class ResizeOp(TensorOp):
     """
-    x sampled to `sizes`, or to its dims times `scales`: exactly one of the two is given.
+    x sampled to `sizes`, or to its dims times `scales`; with both, `scales` say where in x.
 
     ```mlir
     %r = graph.resize %x {mode = linear, scales = [1.0, 1.0, 2.0, 0.6]}
@@ -71,9 +71,9 @@ class ResizeOp(TensorOp):
     def infer(
         x: Tensor, *, scales: tuple[float, ...], sizes: Shape, roi: tuple[float, ...], **how: Any
     ) -> Tensor:
-        given = scales or sizes
-        need(not (scales and sizes), "'scales' and 'sizes' must not be given both")
-        need(len(given) == len(dims(x)), f"must have a size for each dim of {x}, got {list(given)}")
+        for given in (scales, sizes) if scales and sizes else (scales or sizes,):
+            fits = len(given) == len(dims(x))
+            need(fits, f"must have a size for each dim of {x}, got {list(given)}")
         crops = how["coordinate_transformation_mode"] is Coordinates.TF_CROP_AND_RESIZE
         fits = not crops or len(roi) == 2 * len(dims(x))
         need(fits, f"'roi' must have the ends of each dim of {x}, got {list(roi)}")

@@ -1,0 +1,50 @@
+"""Attributes of ONNX nodes, as the operators here have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.base import GraphOp
+from ge.frontend.onnx_nodes import Node, Refused
+
+
+def attributes(cls: type[GraphOp], node: Node) -> dict[str, Any]:
+    """The attributes that the operator has here; any other must have its default."""
+    kinds, attrs = cls.kinds(), {}
+    for name, value in node.attrs.items():
+        if name in kinds:
+            attrs[name] = of_onnx(kinds[name], value, name)
+        elif value != (default := _default(node, name)):
+            raise Refused(f"the attribute '{name}' must be {default}, got {value}")
+    return attrs
+
+
+def of_onnx(kind: Any, value: Any, name: str) -> Any:
+    """An attribute as the operator keeps it; raises Refused for what it cannot be."""
+    try:
+        return kind.of_onnx(value)
+    except VerifyException as e:
+        raise Refused(f"'{name}' {e}") from None
+    except (TypeError, ValueError, IndexError, OverflowError):
+        raise Refused(f"'{name}' must be {kind.what}, got {value!r}") from None
+
+
+def _default(node: Node, name: str) -> Any:
+    """The default of an attribute in the operator's own version."""
+    try:
+        row = onnx.defs.get_schema(node.op, node.version).attributes[name].default_value
+    except (KeyError, onnx.defs.SchemaError):
+        return None
+    value = onnx.helper.get_attribute_value(row) if row.type else None
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def python_value(attr: ir.Attr) -> Any:
+    """An attribute as a Python value; a tensor as an array."""
+    if attr.type == ir.AttributeType.TENSOR:
+        return attr.value.numpy()
+    return tuple(attr.value) if isinstance(attr.value, (list, tuple)) else attr.value
