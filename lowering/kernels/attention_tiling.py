@@ -31,11 +31,14 @@ def attention_tilings(d: Description, target: Target) -> Iterator[Candidate]:
     costs = _Costs(d, target)
     *outer, queries = d.dims_with(DimKind.PARALLEL)
     numbers = range(sum(isinstance(s, Vector) for s in d.statements))
-    found = [
-        (costs.cycles(q, kv, parts), -kv, parts, q)
-        for q, kv, parts in product(costs.rows(), costs.keys(), PARTS)
-        if parts <= q and costs.fits(q, kv, parts)
-    ]
+    found = []
+    for q, kv in product(costs.rows(), costs.keys()):
+        busiest = costs.busiest(q, kv)
+        found += [
+            (costs.cycles(q, kv, parts, busiest), -kv, parts, q)
+            for parts in PARTS
+            if parts <= q and costs.fits(q, kv, parts)
+        ]
     for cycles, key, parts, q in sorted(found):
         tiling = Tiling(
             (*((x, 1) for x in outer), (queries, q)),
@@ -92,9 +95,9 @@ class _Costs:
         kept = q * wide * (4 + bytes_)
         return kept + ceil(q / parts) * (temporary + copies * handed)
 
-    def cycles(self, q: int, kv: int, parts: int) -> float:
+    def cycles(self, q: int, kv: int, parts: int, busiest: tuple[int, int]) -> float:
         """Of the busiest core: its blocks, each with all tiles of keys."""
-        blocks, tiles = self.busiest(q, kv)
+        blocks, tiles = busiest
         overlap = self.d.until is None and kv >= self.d.extents["kv"]
         return tiles * self.tile(q, kv, parts) + (1 if overlap else blocks) * BLOCK_CYCLES
 
