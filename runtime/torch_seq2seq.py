@@ -22,6 +22,12 @@ TAKEN = ("decoder_input_ids", "encoder_outputs", "cache")
 
 _KNOWN = {*TAKEN, "attention_mask", "decoder_position_ids", "decoder_attention_mask", "use_cache"}
 
+LAYERS = ("num_decoder_layers", "decoder_layers", "decoder_num_hidden_layers")
+HEADS = ("decoder_attention_heads", "num_heads", "decoder_num_attention_heads")
+KEY_HEADS = ("decoder_num_key_value_heads", *HEADS)
+WIDTH = ("d_model", "hidden_size")
+"""What configurations call the decoder's layers, its heads, those of keys, and its width."""
+
 
 class _Step(nn.Module):
     """One call of the decoder as a function of tensors, which changes those of its own cache."""
@@ -137,20 +143,23 @@ class EncoderDecoder(TorchModel):
 
     @property
     def _layers(self) -> int:
-        return int(_first(self.module.config, "num_decoder_layers", "decoder_layers"))
+        return int(_first(self.module.config, *LAYERS))
 
     def _empty(self, batch: int) -> torch.Tensor:
         """A tensor of no tokens, shaped as the keys of a layer are."""
         config: Any = self.module.config
-        heads = _first(config, "decoder_attention_heads", "num_heads")
-        width = getattr(config, "d_kv", None) or config.d_model // heads
+        heads = _first(config, *KEY_HEADS)
+        width = getattr(config, "d_kv", None) or _first(config, *WIDTH) // _first(config, *HEADS)
         dtype = next(self.module.parameters()).dtype
         return torch.zeros(batch, heads, 0, width, dtype=dtype)
 
 
 def _first(config: Any, *names: str) -> Any:
     """The first of several attributes that a configuration has."""
-    return next(v for n in names if (v := getattr(config, n, None)) is not None)
+    for name in names:
+        if (value := getattr(config, name, None)) is not None:
+            return value
+    raise UnsupportedError(f"a model that generates must have a '{names[0]}' in its configuration")
 
 
 def is_encoder_decoder(module: nn.Module) -> bool:
