@@ -27,6 +27,8 @@ US = 1e6
 MEMORY_LAYERS = 2
 """Layers follow each other, so that two hold as much at once as all of them."""
 PARTS = ("generate", "prefill", "memory")
+PRODUCTS = "MatMul"
+"""How the names begin of kernels that are products, perhaps with work behind them."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,10 @@ class Study:
         read = g.weights_bytes + g.cache_bytes(1, self.prompt)
         use = work / (CUBE**3 * self.machine.cores) / stages.stages[-1].cycles
         limit = self._limit_us(work, read)
-        return self._table(stages, 1, self.prompt, limit) | {"cube_use": use}
+        native = stages.stages[-1].stats.kernels
+        products = sum(k.cycles for k in native if k.name.startswith(PRODUCTS))
+        found = {"cube_use": use, "products_us": products / self.machine.clock_mhz}
+        return self._table(stages, 1, self.prompt, limit) | found
 
     def memory(self) -> dict[str, Any]:
         """What several prompts at once hold; and how much faster the pipeline makes them."""

@@ -63,6 +63,7 @@ def _times(figures: dict[str, Any], target: dict[str, Any], name: str) -> Iterat
     yield f"The same, by how fast the host dispatches, {name}", _dispatches(prefill, 1)
 
 
+PRODUCTS = "native, its products alone"
 TOO_MUCH = " (more than the memory)"
 TITLES = ("stage", "us", "tokens/s", "times eager", "reduction", "of limit", "launches")
 
@@ -81,6 +82,10 @@ def _stages(table: dict[str, Any], said: float | None = None) -> Rows:
                 f"{stage['launches']:,}",
             )
         )
+    if (products := table.get("products_us")) is not None:
+        ratio = table["stages"][0]["us"] / products
+        share = table["limit_us"] / products
+        rows.append((PRODUCTS, f"{products:,.0f}", "", f"x{ratio:.2f}", "", f"{share:.1%}", ""))
     most = table["limit_to_eager"]
     rows.append(("limit", f"{table['limit_us']:,.0f}", "", f"x{most:.2f}", "", "100.0%", ""))
     if said is not None:
