@@ -69,13 +69,20 @@ GEOMETRIES = {
 
 
 def decoder(
-    geometry: Geometry, length: int, past: int = 0, *, layers: int = 0, batch: int = 1
+    geometry: Geometry,
+    length: int,
+    past: int = 0,
+    *,
+    layers: int = 0,
+    batch: int = 1,
+    apart: bool = False,
 ) -> onnx.ModelProto:
     """`length` new tokens behind `past` cached ones, through `layers` layers, or all of them.
 
-    All layers are followed by the product of the last token with the vocabulary.
+    All layers are followed by the product of the last token with the vocabulary. Queries, keys and
+    values come of one product, or `apart` of three.
     """
-    return _Decoder(geometry, length, past, layers, batch).model()
+    return _Decoder(geometry, length, past, layers, batch, apart).model()
 
 
 def caches(model: onnx.ModelProto) -> dict[str, str]:
@@ -85,8 +92,11 @@ def caches(model: onnx.ModelProto) -> dict[str, str]:
 
 
 class _Decoder:
-    def __init__(self, g: Geometry, length: int, past: int, layers: int, batch: int) -> None:
+    def __init__(
+        self, g: Geometry, length: int, past: int, layers: int, batch: int, apart: bool
+    ) -> None:
         self.g = g
+        self.apart = apart
         self.batch = batch
         self.length = length
         self.past = past
@@ -132,10 +142,7 @@ class _Decoder:
 
     def _attention(self, x: str, name: str) -> str:
         g = self.g
-        # What the compiler makes of three products with constant weights, which these are not.
-        sizes = (g.hidden, *(g.shared * g.depth,) * 2)
-        qkv = self._linear(x, f"{name}_qkv", g.hidden, sum(sizes))
-        q, k, v = self.net("Split", qkv, np.array(sizes), axis=2, outputs=3)
+        q, k, v = self._projected(x, name)
         q = self.net("RotaryEmbedding", q, *self.turns, num_heads=g.heads)
         k = self.net("RotaryEmbedding", k, *self.turns, num_heads=g.shared)
         if not self.past:
@@ -148,6 +155,17 @@ class _Decoder:
         joined = self.net("Transpose", mixed, perm=[0, 2, 1, 3])
         shape = np.array([self.batch, self.length, g.hidden])
         return str(self.net("Reshape", joined, shape))
+
+    def _projected(self, x: str, name: str) -> list[str]:
+        """Queries, keys and values."""
+        g = self.g
+        sizes = (g.hidden, *(g.shared * g.depth,) * 2)
+        if self.apart:
+            rows = zip("qkv", sizes, strict=True)
+            return [self._linear(x, f"{name}_{n}", g.hidden, size) for n, size in rows]
+        # What the compiler makes of three products with constant weights, which these are not.
+        qkv = self._linear(x, f"{name}_qkv", g.hidden, sum(sizes))
+        return list(self.net("Split", qkv, np.array(sizes), axis=2, outputs=3))
 
     def _cached(self, new: str, name: str) -> str:
         """The cache with the new tokens in their places, which are the next ones."""
