@@ -53,7 +53,7 @@ class Study:
         """Everything on."""
         return Options(target=self.target, narrow=self.capture)
 
-    def model(self, length: int, past: int = 0, **what: int) -> Source:
+    def model(self, length: int, past: int = 0, **what: Any) -> Source:
         """The model without weights; what it makes of a cache is written over that."""
         if not self.capture:
             written = decoder(self.geometry, length, past, **what)
