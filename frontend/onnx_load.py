@@ -45,8 +45,9 @@ def signature(model: str | Path | onnx.ModelProto | ir.Model) -> dict[str, Input
     """The inputs that a run gives, by name, in the model's order."""
     graph = load_model(model)[0].graph
     inputs = [v for v in graph.inputs if v.name not in graph.initializers]
-    elements = {v.name or "": dtypes.BY_ONNX.get(int(v.dtype or 0)) for v in inputs}
-    return {name: Input(name, element) for name, element in elements.items()}
+    tensors = {v for v in inputs if isinstance(v.type, ir.TensorType)}
+    elements = {v: dtypes.BY_ONNX.get(int(v.dtype or 0)) for v in tensors}
+    return {v.name or "": Input(v.name or "", elements.get(v)) for v in inputs}
 
 
 def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model, str]:
