@@ -44,35 +44,35 @@ def _figures() -> Iterator[Figure]:
         ("convolutions of a small ResNet", resnet_convolutions(), 0.0274),
         ("MLP 784-512-10", mlp(), 0.0079),
     ):
-        yield _timed(name, _program(model), bar)
+        yield _timed(name, program_of(model), bar)
     for cores in (1, 24):
-        program = _program(product(8192, 8192, 8192), cores)
+        program = program_of(product(8192, 8192, 8192), cores)
         yield _timed(f"product of 8192 x 8192, {cores} cores", program, 0.01)
-    yield _timed("Llama-3-8B decoder layer, 2048 tokens", _program(decoder_layer(**LLAMA)), 1.0)
+    yield _timed("Llama-3-8B decoder layer, 2048 tokens", program_of(decoder_layer(**LLAMA)), 1.0)
     yield Figure("peak memory, compiling included", _peak_mb(), "MB")
-    yield _walking(_program(product(4096, 4096, 4096)))
+    yield _walking(program_of(product(4096, 4096, 4096)))
 
 
 def _timed(name: str, program: Program, bar: float) -> Figure:
-    return Figure(name, min(_seconds(program)[0] for _ in range(TRIES)), "s", bar)
+    return Figure(name, min(seconds(program)[0] for _ in range(TRIES)), "s", bar)
 
 
 def _walking(program: Program) -> Figure:
-    seconds, result = min(
-        (_seconds(program, skip=False) for _ in range(3)), key=lambda pair: pair[0]
-    )
-    rate = result.stats.instructions / seconds
+    took, result = min((seconds(program, skip=False) for _ in range(3)), key=lambda pair: pair[0])
+    rate = result.stats.instructions / took
     return Figure("without skipping", rate, "instr/s", 1e6, at_least=True)
 
 
-def _seconds(program: Program, **how: Any) -> tuple[float, Result]:
+def seconds(program: Program, **how: Any) -> tuple[float, Result]:
+    """Seconds of preparing and timing a program, and what came of it."""
     gc.collect()  # What compiling left behind is not the clock's.
     started = time.process_time()
     result = Simulator(program).run(mode="timing", **how)
     return time.process_time() - started, result
 
 
-def _program(model: onnx.ModelProto, cores: int = 0) -> Program:
+def program_of(model: onnx.ModelProto, cores: int = 0) -> Program:
+    """The program of a model; 0 cores are all."""
     return ge.compile(model, cores=cores).program
 
 
