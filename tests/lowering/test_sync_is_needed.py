@@ -56,11 +56,11 @@ def _layer_norm(net: Net) -> Any:
 def _scheduled(model: Any) -> tuple[ModuleOp, list[Any]]:
     """The module with its flags in place, and the passes that are left."""
     module, ctx = import_onnx(model), make_context()
-    todo = [*passes(Level.GRAPH, OPTIONS), *passes(Level.FUSED, OPTIONS)]
-    flags = [p.name for p in todo].index("insert-sync") + 1
-    for p in todo[:flags]:
+    stages = [*passes(Level.GRAPH, OPTIONS), *passes(Level.FUSED, OPTIONS)]
+    flags = [p.name for p in stages].index("insert-sync") + 1
+    for p in stages[:flags]:
         p.apply(ctx, module)
-    return module, todo[flags:]
+    return module, stages[flags:]
 
 
 def _flags(module: ModuleOp) -> Iterator[tuple[str, FlagOp]]:
