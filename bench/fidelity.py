@@ -151,8 +151,8 @@ def judged(prepared: Prepared, stats: Stats, table: Table) -> Outcome:
         if (us := _measured(row, column)) is not None
     }
     us = microseconds(prepared, stats, table)
-    due = f"due with the scheduling work: {prepared.kernel.due}" if prepared.kernel.due else ""
-    return Outcome(row["id"], row["kernel"], float(row["total_us"]), us, due, busy)
+    apart = f"does not count: {prepared.kernel.apart}" if prepared.kernel.apart else ""
+    return Outcome(row["id"], row["kernel"], float(row["total_us"]), us, apart, busy)
 
 
 def _measured(row: Row, column: str) -> float | None:

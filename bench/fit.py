@@ -94,15 +94,15 @@ class Search:
     def __init__(self, rows: Sequence[Mapping[str, str]], searched: Sequence[Parameter]) -> None:
         self.searched = searched
         self.rows: dict[str, Prepared] = {}
-        self.not_emitted: dict[str, str] = {}
+        self.not_counted: dict[str, str] = {}
         for row in rows:
             try:
                 prepared = prepare(row, structures())
             except (NotEmitted, GeError) as e:
-                self.not_emitted[row["id"]] = str(e).partition("\n")[0]
+                self.not_counted[row["id"]] = str(e).partition("\n")[0]
                 continue
-            if prepared.kernel.due:
-                self.not_emitted[row["id"]] = prepared.kernel.due
+            if prepared.kernel.apart:
+                self.not_counted[row["id"]] = prepared.kernel.apart
             else:
                 self.rows[row["id"]] = prepared
         self._used = {name: _used(p) for name, p in self.rows.items()}
@@ -277,7 +277,7 @@ def main() -> int:
         "parameters": {p.name: v for p, v in zip(searched, best, strict=True)},
         "rows": {n: round(e, 2) for n, e in errors.items()},
         "fitted": summary(errors.values()),
-        "not_counted": search.not_emitted,
+        "not_counted": search.not_counted,
     }
     print(f"{len(search.tried)} tried, loss {loss(errors):.3f}; {document['fitted']}", flush=True)
     for p, v in zip(searched, best, strict=True):

@@ -260,10 +260,11 @@ class _Lowering:
         """The tree of a kernel: under the tiling it says, the one that is kept, or the best."""
         key = key_of(description, self.machine) if self.tune or self.kept else ""
         tiling = said or self.kept.get(key)
-        if tiling is None:
+        if tiling is None or tiling.chosen:
             found = choices(description, self.machine, cold, self.tune)
-            kernel, tiling = place(description, self.target, name, sources, found)
-        else:
+            kernel, best = place(description, self.target, name, sources, found)
+            tiling = tiling.over(best) if tiling else best
+        if said or key in self.kept:
             kernel, _ = place_as(description, self.target, name, sources, tiling)
         if self.tune and said is None:
             self.chosen.append(line_of(key, tiling))

@@ -83,7 +83,7 @@ def _check_labels(tiling: Tiling, kernel: KernelOp) -> None:
     """Raise InputError where a tiling names a loop or a buffer that the kernel came out without."""
     loops = [op.label.data for op in kernel.walk() if isinstance(op, ForOp)]
     buffers = [op.label.data for op in kernel.walk() if isinstance(op, BufferOp)]
-    named = [("loop", loop, loops) for _, loop in (*tiling.loads, *sorted(tiling.pinned))]
+    named = [("loop", loop, loops) for _, loop in (*tiling.loads, *sorted(tiling.pinned)) if loop]
     named += [("loop", loop, loops) for loop, _, _ in tiling.orders]
     named += [("buffer", label, buffers) for label, _ in tiling.copies]
     for what, label, known in named:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from ge.dialects.diagnostics import InputError, did_you_mean
@@ -39,10 +39,17 @@ class Tiling:
     """Copies of buffers, by label; the others get what there is room for."""
     orders: tuple[tuple[str, str, str], ...] = ()
     """A loop and two units: the second waits for what the first did an iteration before."""
+    chosen: bool = False
+    """Whether what is not said here is as the compiler chooses it."""
 
     def nest(self, result: str, default: Pairs) -> Pairs:
         """The loops around a product."""
         return dict(self.nests).get(result, default)
+
+    def over(self, chosen: Tiling) -> Tiling:
+        """What is said here laid over the compiler's choice."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "chosen"}
+        return replace(chosen, **{name: value for name, value in said.items() if value})
 
     def with_pin(self, operand: str, loop: str) -> Tiling:
         """The same, but a load that must not leave a loop."""
@@ -81,7 +88,7 @@ def parse_tiling(text: str) -> Tiling:
 
     `block m=128 n=256; nest acc k=512 k=64; load a acc_k512; chunk 0 m=64; copies a_l1=1`, and
     `inner n=64`, `within m=64`, `sequential 128`, `stage 1`, `pin x0 block`,
-    `order block fix mte2`. Raises InputError naming the clause.
+    `order block fix mte2`, `chosen`. Raises InputError naming the clause.
     """
     found: dict[str, Any] = {"block": ()}
     for clause in filter(None, (c.strip() for c in text.split(";"))):
@@ -108,7 +115,8 @@ def text_of(tiling: Tiling) -> str:
     def pairs(given: Pairs) -> str:
         return " ".join(f"{name}={n}" for name, n in given)
 
-    clauses = [f"{word} {pairs(given)}" for word, given in _pair_clauses(tiling) if given]
+    clauses = ["chosen"] * tiling.chosen
+    clauses += [f"{word} {pairs(given)}" for word, given in _pair_clauses(tiling) if given]
     clauses += [f"sequential {tiling.sequential}"] * bool(tiling.sequential)
     clauses += [f"nest {out} {pairs(steps)}" for out, steps in tiling.nests if steps]
     clauses += [f"load {name} {loop}" for name, loop in tiling.loads if loop]
@@ -175,6 +183,12 @@ def _two(words: Sequence[str]) -> tuple[str, str]:
     return first, second
 
 
+def _alone(words: Sequence[str]) -> bool:
+    if words:
+        raise ValueError
+    return True
+
+
 def _order(words: Sequence[str]) -> tuple[str, str, str]:
     loop, first, then = words
     return loop, UNITS[first].value, UNITS[then].value
@@ -192,6 +206,7 @@ _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "pin": ("pinned", lambda words: frozenset({_two(words)})),
     "copies": ("copies", _pairs),
     "order": ("orders", lambda words: (_order(words),)),
+    "chosen": ("chosen", _alone),
 }
 _EXAMPLES = {
     "block": "block m=128 n=256",
@@ -205,4 +220,5 @@ _EXAMPLES = {
     "pin": "pin x0 block",
     "copies": "copies a_l1=1",
     "order": "order block fix mte2",
+    "chosen": "chosen",
 }

@@ -56,6 +56,8 @@ def _run(tiling: str | None) -> np.ndarray:
         "block m=4 n=16; sequential 8; within m=2 n=8; load a sequential; load b sequential",
         "block m=5; inner n=24; sequential 7; within n=16; nest acc k=2; chunk 1 m=3; chunk 2 m=2",
         "sequential 99; within m=4",
+        "chosen",
+        "chosen; block m=5; copies a_l1=1; order block mte3 mte2",
     ],
 )
 def test_a_tiling_changes_no_numbers(tiling: str) -> None:
@@ -76,6 +78,8 @@ def test_a_tiling_changes_no_numbers(tiling: str) -> None:
         ("pin x0 inner", "must name a loop of the kernel (block), got 'inner'"),
         ("copies c_l1=2", "got 'c_l1'"),
         ("within k=3", "must name a parallel dimension of the kernel (m, n), got 'k'"),
+        ("chosen m=3", "'chosen m=3' must be like 'chosen'"),
+        ("chosen; copies c_l1=2", "must name a buffer of the kernel"),
         ("sequential 0", "'sequential 0' must be like 'sequential 128'"),
         ("order block fix", "'order block fix' must be like 'order block fix mte2'"),
         ("order block fix gpu", "'order block fix gpu' must be like 'order block fix mte2'"),
