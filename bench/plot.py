@@ -1,15 +1,18 @@
-"""A scatter plot of measured and predicted times, both axes logarithmic."""
+"""Measured and predicted times as a picture: the times, both axes logarithmic, and the errors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from bench.fidelity import Outcome
+
+BAND = 10
+"""Percent up to which an error lies between the dotted lines."""
 
 
 def scatter(outcomes: Sequence[Outcome], path: Path) -> None:
@@ -20,31 +23,33 @@ def scatter(outcomes: Sequence[Outcome], path: Path) -> None:
         raise UnsupportedError(
             "a plot needs matplotlib: pip install 'ge-npu[plot]', or leave out --plot"
         ) from None
-    figure = Figure(figsize=(7, 7), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(8, 9), layout="constrained")
+    times, errors = figure.subplots(2, sharex=True)
     groups = {
         "counted": [o for o in outcomes if o.counts],
-        "not counted yet": [o for o in outcomes if not o.counts and o.predicted is not None],
+        "shown only": [o for o in outcomes if not o.counts and o.predicted is not None],
     }
-    drawn = [o for group in groups.values() for o in group]
     for name, group in groups.items():
         measured = [o.measured for o in group]
-        axes.scatter(measured, [o.predicted or 0.0 for o in group], s=18, label=name)
-    for o in drawn:
-        axes.annotate(
-            o.id,
-            (o.measured, o.predicted or 0.0),
-            fontsize=6,
-            xytext=(3, 3),
-            textcoords="offset points",
-        )
+        times.scatter(measured, [o.predicted or 0.0 for o in group], s=14, label=name)
+        errors.scatter(measured, [o.error or 0.0 for o in group], s=14)
+        _name(errors, group)
+    drawn = [o.measured for group in groups.values() for o in group]
     if drawn:
-        ends = [min(o.measured for o in drawn), max(o.measured for o in drawn)]
-        for factor, style in ((1.0, "-"), (1.1, ":"), (1 / 1.1, ":")):
-            axes.plot(ends, [end * factor for end in ends], style, color="grey", linewidth=0.8)
-    axes.set(xscale="log", yscale="log", xlabel="measured us", ylabel="clock us")
-    axes.legend()
+        ends = [min(drawn), max(drawn)]
+        times.plot(ends, ends, color="grey", linewidth=0.8)
+    for percent, style in ((0, "-"), (BAND, ":"), (-BAND, ":")):
+        errors.axhline(percent, linestyle=style, color="grey", linewidth=0.8)
+    times.set(xscale="log", yscale="log", ylabel="clock us")
+    errors.set(xlabel="measured us", ylabel="error %")
+    times.legend()
     try:
-        figure.savefig(path, dpi=150, format="png")
+        figure.savefig(path, dpi=130, format="png")
     except OSError as e:
         raise InputError(f"must be a file that can be written, got {e}", str(path)) from e
+
+
+def _name(axes: Any, group: Sequence[Outcome]) -> None:
+    for o in group:
+        place = (o.measured, o.error or 0.0)
+        axes.annotate(o.id, place, fontsize=6, xytext=(3, 3), textcoords="offset points")

@@ -52,6 +52,7 @@ def _accuracy() -> Iterator[str]:
     table = tomllib.loads((BENCH / "fit.toml").read_text("utf-8"))
     yield "## What the clock is worth\n"
     yield _claims(fit)
+    yield "![Errors of the clock](fidelity-ascend910b1.png)\n"
     yield "Searched, within what is physically possible (`python bench/fit.py`):\n"
     yield "| parameter | value | least | most | what it is |\n|---|---|---|---|---|"
     for row in table["searched"]:
