@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ from ge.frontend.onnx_bodies import (
     stacked,
 )
 from ge.frontend.onnx_nodes import Node, Refused, Value
+from ge.frontend.onnx_places import Place, check_limits, place_of
 from ge.frontend.onnx_stages import Bounded
 
 ENDLESS = 1 << 31
@@ -48,8 +49,7 @@ def loop(bodies: Bodies, node: Node) -> list[Value]:
     if found.is_short() or found.is_known():
         return _written_out(found)
     try:
-        with bodies.attempt():
-            return _on_device(found)
+        return _attempt(found)
     except (Refused, InputError) as e:
         unknown = found.alive if found.most is None else found.most
         if isinstance(unknown, SSAValue):
@@ -72,6 +72,8 @@ class _Loop:
     most: Value | None
     alive: Value
     values: list[Value]
+    first: int = 0
+    """The number of its first trip; those before are written out."""
 
     @cached_property
     def kept(self) -> list[bool]:
@@ -96,6 +98,20 @@ class _Loop:
         known = self.most is not None and not isinstance(self.most, SSAValue)
         return int(self.most.reshape(-1)[0]) if known else None  # type: ignore[union-attr]
 
+    @property
+    def settles(self) -> bool:
+        """Whether its first trip can be written out, for the types that it gives to be kept."""
+        rows = len(self.node.attrs["body"].outputs) - 1 - len(self.values)
+        runs = not isinstance(self.alive, SSAValue) and self.length != 0
+        return runs and not rows and not self.first and not isinstance(self.most, SSAValue)
+
+    def settled(self) -> _Loop:
+        """The loop behind its first trip."""
+        graph, trip = self.node.attrs["body"], np.asarray(self.first, np.int64)
+        on, *values = self.bodies.body(graph, [trip, np.asarray(True), *self.values])
+        most = None if self.length is None else np.asarray(self.length - 1, np.int64)
+        return replace(self, most=most, alive=on, values=values, first=self.first + 1)
+
     def is_short(self) -> bool:
         """Whether it has few trips, and all of them."""
         few = self.length is not None and self.length <= FEW_TRIPS
@@ -115,8 +131,27 @@ class _Loop:
         return not any(isinstance(v, SSAValue) for v in part.results)
 
 
+class Changes(Refused):
+    """What a loop carries changes its type."""
+
+
+def _attempt(loop: _Loop) -> list[Value]:
+    """The loop on the device, or all of it but its first trip where that changes types."""
+    try:
+        with loop.bodies.attempt():
+            return _on_device(loop)
+    except Changes:
+        if not loop.settles:
+            raise
+    behind = loop.settled()
+    if _ended(behind.alive):
+        return behind.values
+    with loop.bodies.attempt():
+        return _on_device(behind)
+
+
 def _on_device(loop: _Loop) -> list[Value]:
-    """The loop as a body that is run again; raises Refused where what it carries changes its type.
+    """The loop as a body that is run again; raises Changes where that gives other types.
 
     A trip number that nothing reads, and a condition that always holds, are left out.
     """
@@ -126,8 +161,10 @@ def _on_device(loop: _Loop) -> list[Value]:
     block = part.block
     own = [block.insert_arg(g.type_of(v), i) for i, v in enumerate(loop.moving)]
     trip = block.insert_arg(tensor((), i64), len(own))
+    g.counted |= {arg: [] for arg in (*own, trip)}
+    number = part.builder.one(AddOp, trip, np.asarray(loop.first)) if loop.first else trip
     # Inside a trip the condition holds.
-    bodies.into(part, node.attrs["body"], [trip, np.asarray(True), *loop.whole(own)])
+    bodies.into(part, node.attrs["body"], [number, np.asarray(True), *loop.whole(own)])
     on, *made = part.results
     count = len(loop.values)
     new = [v for v, kept in zip(made, loop.kept, strict=False) if not kept]
@@ -137,7 +174,10 @@ def _on_device(loop: _Loop) -> list[Value]:
         if unread[i] and arg.first_use is None:
             new[i] = arg  # What nothing reads need not be made.
     if [part.builder.type_of(v) for v in new] != [v.type for v in own]:
-        raise Refused("what it carries must keep its type", "a known trip count", _unknown(loop))
+        raise Changes("what it carries must keep its type", "a known trip count", _unknown(loop))
+    steps = zip(own, loop.moving, map(place_of, new), strict=True)
+    for arg, before, behind in (*steps, (trip, np.asarray(0), Place(trip, 1))):
+        check_limits(g, arg, before, behind, on, length)
     always = length is not None and not isinstance(on, SSAValue) and bool(on.reshape(-1)[0])
     if always and not isinstance(loop.alive, SSAValue):
         return _counted(loop, part, trip, new, rows)

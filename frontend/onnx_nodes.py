@@ -83,13 +83,15 @@ class Builder:
         self.block = block
         self.functions: list[FuncOp] = [] if functions is None else functions
         """What control flow runs."""
+        self.counted: dict[SSAValue, list[Any]] = {}
+        """What loops around count, each with the limits that something relies on."""
         self.source = ""
         self._constants: dict[int, tuple[Array, SSAValue]] = {}
 
     def beside(self) -> Builder:
         """A builder for a block of its own, for the same node."""
         other = Builder(Block(), self.functions)
-        other.source = self.source
+        other.source, other.counted = self.source, self.counted
         return other
 
     def type_of(self, value: Value) -> Tensor:

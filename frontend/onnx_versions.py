@@ -18,6 +18,7 @@ from ge.dialects.graph.ops.layout import ReshapeOp
 from ge.dialects.graph.ops.norm import HardmaxOp, LogSoftmaxOp, SoftmaxOp
 from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_places import moving_range, moving_slice
 
 Adapter = Callable[[Builder, Node], "list[Value] | None"]
 ADAPTERS: dict[str, Adapter] = {}
@@ -97,6 +98,8 @@ def _constant_of_shape(g: Builder, node: Node) -> list[Value]:
 
 @adapts("Range")
 def _range(g: Builder, node: Node) -> list[Value]:
+    if (moving := moving_range(g, *(node.needed(i) for i in range(3)))) is not None:
+        return [moving]
     start, limit, delta = (node.known(i, w) for i, w in enumerate(("start", "limit", "delta")))
     if start is None or limit is None or delta is None:
         raise Refused("needs three inputs")
@@ -205,7 +208,11 @@ def _split(g: Builder, node: Node) -> None:
 
 
 @adapts("Slice")
-def _slice(g: Builder, node: Node) -> None:
+def _slice(g: Builder, node: Node) -> list[Value] | None:
+    if node.version >= 10:
+        x, *ends = (node.needed(i) for i in range(3))
+        if (moving := moving_slice(g, x, ends, node.input(3), node.input(4))) is not None:
+            return [moving]
     for i, name in enumerate(("starts", "ends", "axes", "steps"), 1):
         value = node.ints(i, name) if node.version >= 10 else node.attrs.get(name)
         if value is not None:
@@ -214,6 +221,7 @@ def _slice(g: Builder, node: Node) -> None:
     node.attrs.setdefault("axes", tuple(range(count)))
     node.attrs.setdefault("steps", (1,) * count)
     del node.inputs[1:]
+    return None
 
 
 @adapts("Pad")

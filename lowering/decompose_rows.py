@@ -118,11 +118,13 @@ def gather_elements(here: Here, op: GatherElementsOp) -> SSAValue | None:
 
 def scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue | None:
     """Scatter elements -> rows put in their places, where the indices name rows"""
+    if not prod(shape_of(op.updates)):
+        return op.x
     shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
     n = shape_of(op.x)[axis]
     as_x = (*shape[:axis], n, *shape[axis + 1 :]) == shape_of(op.x)
     flat = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    if op.attrs["reduction"] is not ScatterMode.NONE or not as_x or not prod(flat):
+    if op.attrs["reduction"] is not ScatterMode.NONE or not as_x:
         return None
     outer, count, width = flat
     rows = _row_indices(here, op.indices, flat)
@@ -144,10 +146,12 @@ def scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue | None:
 
 def scatter_nd(here: Here, op: ScatterNDOp) -> SSAValue | None:
     """Scatter by tuples -> boxes and rows put in their places"""
+    if not prod(shape_of(op.updates)):
+        return op.x
     shape, indices = shape_of(op.x), shape_of(op.indices)
     k = indices[-1]
     count, width = prod(indices[:-1]), prod(shape[k:])
-    if op.attrs["reduction"] is not ScatterMode.NONE or not count * width or not k:
+    if op.attrs["reduction"] is not ScatterMode.NONE or not k:
         return None
     x = reshape(here, op.x, (*shape[:k], width))
     updates = reshape(here, op.updates, (count, width))
