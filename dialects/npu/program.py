@@ -13,6 +13,9 @@ from ge.dialects.npu.routine import Routine
 ALIGNMENT = 512
 """Bytes to which weights, arena, inputs and outputs are aligned in device memory."""
 
+RANK_MOST = 32
+"""Dimensions of an input or an output: reports and arrays show no more."""
+
 WEIGHTS, ARENA = "weights", "arena"
 """The symbols of the two areas that are not inputs or outputs."""
 

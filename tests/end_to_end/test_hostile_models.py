@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -89,6 +90,54 @@ def test_sizes_that_no_machine_has_get_a_message(
     assert main([str(path), "--target", "tiny"]) in (3, 4, 5)
     assert time.process_time() - start < 10
     assert "error: " in capsys.readouterr().err.partition("\n")[0]
+
+
+def test_shapes_have_a_most_of_dimensions(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "deep.onnx"
+    _save(path, [helper.make_node("Relu", ["x"], ["y"])], ("x", [1] * 33), "y")
+    assert main([str(path), "--target", "tiny"]) == 4
+    assert "at most 32 dimensions" in capsys.readouterr().err
+
+
+def _functions(calls: dict[str, list[str]]) -> onnx.ModelProto:
+    """A model that calls `f0`, of functions that call others one after the other."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for name, inner in calls.items():
+        nodes = [
+            helper.make_node(
+                called, [f"v{i}"], [f"v{i + 1}"], domain="own" if called in calls else ""
+            )
+            for i, called in enumerate(inner)
+        ]
+        last = [f"v{len(inner)}"]
+        functions.append(helper.make_function("own", name, ["v0"], last, nodes, opsets))
+    x, y = (helper.make_tensor_value_info(n, FLOAT, [4]) for n in "xy")
+    call = helper.make_node("f0", ["x"], ["y"], domain="own")
+    graph = helper.make_graph([call], "g", [x], [y])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=functions)
+
+
+@pytest.mark.parametrize(
+    ("calls", "status", "message"),
+    [
+        ({"f0": ["f0"]}, 3, "functions must call each other 64 deep at most, and never themselves"),
+        ({"f0": ["Relu", "f1"], "f1": ["f0"]}, 3, "never themselves, got 'f0'"),
+        (
+            {**{f"f{i}": [f"f{i + 1}"] * 4 for i in range(12)}, "f12": ["Relu"]},
+            4,
+            "functions must come to at most 262144 nodes, got 16777216",
+        ),
+    ],
+    ids=["itself", "each other", "very many"],
+)
+def test_functions_that_come_to_too_much_get_a_message(
+    calls: dict[str, list[str]], status: int, message: str, tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "functions.onnx"
+    onnx.save(_functions(calls), path)
+    assert main([str(path), "--target", "tiny"]) == status
+    assert message in capsys.readouterr().err.partition("\n")[0]
 
 
 def test_a_long_chain_becomes_several_kernels(tmp_path: Path) -> None:
