@@ -18,7 +18,8 @@ from ge.frontend.onnx_scan import scan
 def _if(bodies: Bodies, node: Node) -> list[Value]:
     """The branch that a known condition takes, or both, of which one is run."""
     condition = node.needed(0)
-    branches = [node.attrs[name] for name in ("then_branch", "else_branch")]
+    names = ("then_branch", "else_branch")
+    branches = [node.graph(name, 0, len(node.used)) for name in names]
     if not isinstance(condition, SSAValue):
         return bodies.body(branches[0 if condition.reshape(-1)[0] else 1], [])
     g = bodies.builder

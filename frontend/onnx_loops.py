@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+import onnx_ir as ir
 from xdsl.dialects.builtin import i64
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -43,6 +44,7 @@ def loop(bodies: Bodies, node: Node) -> list[Value]:
         None if most is None or _is_endless(most) else most,
         np.asarray(True) if alive is None else alive,
         [node.needed(i) for i in range(2, len(node.inputs))],
+        node.graph("body", len(node.inputs), 1 + max(len(node.inputs) - 2, len(node.used))),
     )
     if len(found.values) and not found.moving and len(node.used) == len(found.values):
         return found.values
@@ -72,14 +74,14 @@ class _Loop:
     most: Value | None
     alive: Value
     values: list[Value]
+    body: ir.Graph
     first: int = 0
     """The number of its first trip; those before are written out."""
 
     @cached_property
     def kept(self) -> list[bool]:
         """For each value whether all trips hand it on as it is."""
-        body = self.node.attrs["body"]
-        pairs = zip(body.inputs[2:], body.outputs[1:], strict=False)
+        pairs = zip(self.body.inputs[2:], self.body.outputs[1:], strict=False)
         return [_same(given, result) for given, result in pairs]
 
     @property
@@ -101,14 +103,14 @@ class _Loop:
     @property
     def settles(self) -> bool:
         """Whether its first trip can be written out, for the types that it gives to be kept."""
-        rows = len(self.node.attrs["body"].outputs) - 1 - len(self.values)
+        rows = len(self.body.outputs) - 1 - len(self.values)
         runs = not isinstance(self.alive, SSAValue) and self.length != 0
         return runs and not rows and not self.first and not isinstance(self.most, SSAValue)
 
     def settled(self) -> _Loop:
         """The loop behind its first trip."""
-        graph, trip = self.node.attrs["body"], np.asarray(self.first, np.int64)
-        on, *values = self.bodies.body(graph, [trip, np.asarray(True), *self.values])
+        trip = np.asarray(self.first, np.int64)
+        on, *values = self.bodies.body(self.body, [trip, np.asarray(True), *self.values])
         most = None if self.length is None else np.asarray(self.length - 1, np.int64)
         return replace(self, most=most, alive=on, values=values, first=self.first + 1)
 
@@ -125,7 +127,7 @@ class _Loop:
         part = Part(self.bodies.builder.beside(), [])
         first = [np.asarray(0, np.int64), *begins]
         try:
-            self.bodies.into(part, self.node.attrs["body"], first)
+            self.bodies.into(part, self.body, first)
         except (Refused, InputError):
             return False
         return not any(isinstance(v, SSAValue) for v in part.results)
@@ -164,7 +166,7 @@ def _on_device(loop: _Loop) -> list[Value]:
     g.counted |= {arg: [] for arg in (*own, trip)}
     number = part.builder.one(AddOp, trip, np.asarray(loop.first)) if loop.first else trip
     # Inside a trip the condition holds.
-    bodies.into(part, node.attrs["body"], [number, np.asarray(True), *loop.whole(own)])
+    bodies.into(part, loop.body, [number, np.asarray(True), *loop.whole(own)])
     on, *made = part.results
     count = len(loop.values)
     new = [v for v, kept in zip(made, loop.kept, strict=False) if not kept]
@@ -232,13 +234,13 @@ def _while(
 def _written_out(loop: _Loop) -> list[Value]:
     """Its trips one behind the other; after a false condition the values stay as they are."""
     bodies, most, alive, values = loop.bodies, loop.length, loop.alive, loop.values
-    scanned: list[list[Value]] = [[] for _ in loop.node.used[len(values) :]]
+    scanned: list[list[Value]] = [[] for _ in loop.body.outputs[1 + len(values) :]]
     trip = 0
     while not _ended(alive) and (most is None or trip < most):
         if trip == MOST_TRIPS or (most is None and isinstance(alive, SSAValue)):
             raise Refused(f"must end after {MOST_TRIPS} trips at most", "a known trip count")
         at = np.asarray(trip, np.int64)
-        on, *made = bodies.body(loop.node.attrs["body"], [at, alive, *values])
+        on, *made = bodies.body(loop.body, [at, alive, *values])
         new, parts = made[: len(values)], made[len(values) :]
         if isinstance(alive, SSAValue):
             if parts:

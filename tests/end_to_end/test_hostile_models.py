@@ -99,6 +99,67 @@ def test_shapes_have_a_most_of_dimensions(tmp_path: Path, capsys: Any) -> None:
     assert "at most 32 dimensions" in capsys.readouterr().err
 
 
+ODD: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
+    "range of steps of 0": (
+        [
+            helper.make_node("Range", ["a", "b", "c"], ["r"]),
+            helper.make_node("Cast", ["r"], ["y"], to=1),
+        ],
+        {"a": np.array(0, N), "b": np.array(5, N), "c": np.array(0, N)},
+        "a range must end",
+    ),
+    "endless range": (
+        [helper.make_node("Range", ["a", "b", "c"], ["y"])],
+        {n: np.array(v, np.float32) for n, v in (("a", 0), ("b", np.inf), ("c", 1))},
+        "a range must end",
+    ),
+    "resize to nothing": (
+        [helper.make_node("Resize", ["x", "", "s"], ["y"])],
+        {"s": np.array([1, np.nan], np.float32)},
+        "'scales' must be positive",
+    ),
+    "resize to too much": (
+        [helper.make_node("Resize", ["x", "", "s"], ["y"])],
+        {"s": np.array([1e7, 1e7], np.float32)},
+        "Resize",
+    ),
+    "parts of less than nothing": (
+        [helper.make_node("Split", ["x", "s"], ["y", "z"], axis=1)],
+        {"s": np.array([9, -5], N)},
+        "'split' must add up to 4",
+    ),
+    "constant of less than nothing": (
+        [helper.make_node("ConstantOfShape", ["s"], ["y"])],
+        {"s": np.array([-5], N)},
+        "dims must be 0 or more",
+    ),
+    "places that are not there": (
+        [helper.make_node("Gather", ["x", "s"], ["y"])],
+        {"s": np.array([2], N)},
+        "indices must be in [-2, 1], got 2",
+    ),
+    "a loop without a body": ([helper.make_node("Loop", ["n", "", "x"], ["y"])], {}, "Loop"),
+    "a choice without branches": ([helper.make_node("If", ["n"], ["y"])], {}, "If"),
+    "a scan of nothing": ([helper.make_node("Scan", ["x"], ["y"])], {}, "Scan"),
+    "a body that takes other values": (
+        [helper.make_node("Loop", ["n", "", "x"], ["y"], body=helper.make_graph([], "b", [], []))],
+        {},
+        "Loop",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_nodes_get_a_message(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes, weights, message = ODD[what]
+    path = tmp_path / "odd.onnx"
+    _save(path, nodes, ("x", [2, 4]), "y", {"n": np.array(40, N), **weights})
+    assert main([str(path), "--target", "tiny"]) in (3, 4)
+    assert message in capsys.readouterr().err.partition("\n")[0]
+
+
 def _functions(calls: dict[str, list[str]]) -> onnx.ModelProto:
     """A model that calls `f0`, of functions that call others one after the other."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
