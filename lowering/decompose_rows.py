@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.graph.base import constant_of, shape_of
+from ge.dialects.graph.module import lies_over
 from ge.dialects.graph.ops.binary import (
     AddOp,
     EqualOp,
@@ -149,6 +150,11 @@ def scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue | None:
     return None if made is None else reshape(here, made, shape_of(op.x))
 
 
+def scatter_in_place(here: Here, op: ScatterElementsOp) -> SSAValue | None:
+    """Scatter elements over an input -> a scatter of slices, which leaves all others alone"""
+    return scatter_slices(here, op) if lies_over(op.out, op.x) else None
+
+
 def scatter_slices(here: Here, op: ScatterElementsOp) -> SSAValue | None:
     """Scatter elements, indices alike for whole slices -> a scatter of slices, turned round"""
     shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
@@ -171,6 +177,8 @@ def scatter_nd(here: Here, op: ScatterNDOp) -> SSAValue | None:
     k = indices[-1]
     count, width = prod(indices[:-1]), prod(shape[k:])
     if op.attrs["reduction"] is not ScatterMode.NONE or not k:
+        return None
+    if lies_over(op.out, op.x) and one_by_one(op):
         return None
     x = reshape(here, op.x, (*shape[:k], width))
     updates = reshape(here, op.updates, (count, width))
@@ -263,6 +271,6 @@ def _zero(here: Here) -> SSAValue:
 
 ROWS: Rules = {
     GatherElementsOp: [gather_elements],
-    ScatterElementsOp: [scatter_elements, scatter_slices],
+    ScatterElementsOp: [scatter_in_place, scatter_elements, scatter_slices],
     ScatterNDOp: [scatter_nd],
 }
