@@ -138,9 +138,32 @@ ODD: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
         {"s": np.array([2], N)},
         "indices must be in [-2, 1], got 2",
     ),
-    "a loop without a body": ([helper.make_node("Loop", ["n", "", "x"], ["y"])], {}, "Loop"),
-    "a choice without branches": ([helper.make_node("If", ["n"], ["y"])], {}, "If"),
-    "a scan of nothing": ([helper.make_node("Scan", ["x"], ["y"])], {}, "Scan"),
+    "numbers that are words": (
+        [helper.make_node("Flatten", ["x"], ["y"], axis="one")],
+        {},
+        "the attribute 'axis' must be INT, got STRING",
+    ),
+    "no type to cast to": (
+        [helper.make_node("Cast", ["x"], ["y"])],
+        {},
+        "needs the attribute 'to'",
+    ),
+    "too few sizes": (
+        [helper.make_node("Resize", ["x", "", "", "s"], ["y"])],
+        {"s": np.array([4], N)},
+        "must have a size for each of 2 axes",
+    ),
+    "a loop without a body": (
+        [helper.make_node("Loop", ["n", "", "x"], ["y"])],
+        {},
+        "needs the attribute",
+    ),
+    "a choice without branches": (
+        [helper.make_node("If", ["n"], ["y"])],
+        {},
+        "needs the attribute",
+    ),
+    "a scan of nothing": ([helper.make_node("Scan", ["x"], ["y"])], {}, "needs the attribute"),
     "a body that takes other values": (
         [helper.make_node("Loop", ["n", "", "x"], ["y"], body=helper.make_graph([], "b", [], []))],
         {},
