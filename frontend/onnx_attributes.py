@@ -71,5 +71,8 @@ def check_attributes(op: str, version: int, given: Mapping[str, ir.Attr]) -> Non
 def python_value(attr: ir.Attr) -> Any:
     """An attribute as a Python value; a tensor as an array."""
     if attr.type == ir.AttributeType.TENSOR:
-        return attr.value.numpy()
+        try:
+            return attr.value.numpy()
+        except (OSError, ValueError, TypeError) as e:
+            raise VerifyException(f"the attribute '{attr.name}' must be readable, {e}") from None
     return tuple(attr.value) if isinstance(attr.value, (list, tuple)) else attr.value

@@ -143,6 +143,11 @@ ODD: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
         {},
         "the attribute 'axis' must be INT, got STRING",
     ),
+    "a tensor of no type": (
+        [helper.make_node("Constant", [], ["y"], value=onnx.TensorProto(dims=[2]))],
+        {},
+        "the attribute 'value' must be readable",
+    ),
     "no type to cast to": (
         [helper.make_node("Cast", ["x"], ["y"])],
         {},
