@@ -241,7 +241,10 @@ def _text(dims: Sequence[int | str | None]) -> str:
 
 
 def _bind(value: ir.Value, given: tuple[int, ...], symbols: dict[str, int], where: str) -> None:
-    """Check a given shape against the declared one, and note what its open dims are."""
+    """Check a given shape against the declared one, and note what its open dims are.
+
+    One name may stand for several sizes: exporters call dims alike that have nothing in common.
+    """
     declared = _declared(value)
     if declared is None:
         return
@@ -249,7 +252,7 @@ def _bind(value: ir.Value, given: tuple[int, ...], symbols: dict[str, int], wher
     for d, g in zip(declared, given, strict=False):
         fits = fits and (d == g or not isinstance(d, int))
         if isinstance(d, str):
-            fits = fits and symbols.setdefault(d, g) == g
+            symbols.setdefault(d, g)
     if not fits:
         what = f"the shape of '{value.name}' must fit {_text(declared)}, got {_text(given)}"
         raise InputError(what, where)
