@@ -14,14 +14,13 @@ from ge.dialects.npu.isa.host import aicpu
 from ge.dialects.npu.isa.scalar import call
 from ge.dialects.npu.operands import Sym, Value
 from ge.dialects.npu.places import Space
-from ge.dialects.npu.program import ALIGNMENT, ARENA, WEIGHTS, Program, Tensor
+from ge.dialects.npu.program import ALIGNMENT, ARENA, RANK_MOST, WEIGHTS, Program, Tensor
 from ge.dialects.npu.routine import Routine
 from ge.dialects.weights_file import DIGEST_CHARS
 
 LOCAL = ".L"
 """Labels that begin so are places inside a function; every other label begins a function."""
 _UNKNOWN_TARGET = (1 << 40, 4096)  # A target file is not read here: memory and cores no chip has.
-_MOST_RANK = 32
 _MOST_HINTS = 5000  # Labels that are compared with an unknown one: more would take seconds.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*|\.L[A-Za-z0-9_]+").fullmatch
 _REGISTER = re.compile(r"x(0|[1-9][0-9]{0,2})").fullmatch
@@ -107,10 +106,8 @@ def _check_areas(program: Program, device_bytes: int) -> None:
 
 def _check_tensor(tensor: Tensor, device_bytes: int) -> None:
     _check_text(tensor.name)
-    if len(tensor.shape) > _MOST_RANK or any(n < 0 for n in tensor.shape):
-        raise Fault(
-            f"a shape must have at most {_MOST_RANK} dimensions of 0 or more", tensor.symbol
-        )
+    if len(tensor.shape) > RANK_MOST or any(n < 0 for n in tensor.shape):
+        raise Fault(f"a shape must have at most {RANK_MOST} dimensions of 0 or more", tensor.symbol)
     # Empty tensors too: the product of the other dimensions is what arrays are indexed by.
     if prod(n for n in tensor.shape if n) * tensor.dtype.bytes > device_bytes:
         raise Fault(

@@ -48,6 +48,16 @@ class CheckFailed(GeError):
     status = 6
 
 
+def check_inputs(given: Iterable[str], known: Iterable[str], of: str) -> None:
+    """Raise InputError for an input that a model or a program, said by `of`, does not have."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            names = ", ".join(f"'{n}'" for n in known) or "none"
+            hint = did_you_mean(name, known)
+            raise InputError(f"unknown input '{name}'{hint}; the {of}'s inputs: {names}")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the known word closest to `word`, or nothing."""
     near = get_close_matches(word, list(known), n=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import onnx
@@ -43,8 +45,34 @@ def _default(node: Node, name: str) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
+@cache
+def _declared(op: str, version: int) -> tuple[dict[str, int], list[str]]:
+    """By the attributes of an operator their types, and those that it needs."""
+    try:
+        rows: Mapping[str, Any] = onnx.defs.get_schema(op, version).attributes
+    except onnx.defs.SchemaError:
+        return {}, []
+    types = {name: int(row.type.value) for name, row in rows.items()}
+    return types, [name for name, row in rows.items() if row.required]
+
+
+def check_attributes(op: str, version: int, given: Mapping[str, ir.Attr]) -> None:
+    """Raise VerifyException for an attribute of a type that ONNX does not say, or none at all."""
+    types, needed = _declared(op, version)
+    for name, attr in given.items():
+        if (want := types.get(name)) is not None and int(attr.type) != want:
+            kind = ir.AttributeType(want).name
+            raise VerifyException(f"the attribute '{name}' must be {kind}, got {attr.type.name}")
+    for name in needed:
+        if name not in given:
+            raise VerifyException(f"needs the attribute '{name}'")
+
+
 def python_value(attr: ir.Attr) -> Any:
     """An attribute as a Python value; a tensor as an array."""
     if attr.type == ir.AttributeType.TENSOR:
-        return attr.value.numpy()
+        try:
+            return attr.value.numpy()
+        except (OSError, ValueError, TypeError) as e:
+            raise VerifyException(f"the attribute '{attr.name}' must be readable, {e}") from None
     return tuple(attr.value) if isinstance(attr.value, (list, tuple)) else attr.value

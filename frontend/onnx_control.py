@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from ge.dialects.diagnostics import InputError
+from ge.dialects.graph.ops.layout import ReshapeOp
 from ge.frontend.onnx_bodies import Bodies, Part, choose, chosen
 from ge.frontend.onnx_loops import loop
 from ge.frontend.onnx_nodes import Node, Refused, Value
@@ -17,11 +18,15 @@ from ge.frontend.onnx_scan import scan
 def _if(bodies: Bodies, node: Node) -> list[Value]:
     """The branch that a known condition takes, or both, of which one is run."""
     condition = node.needed(0)
-    branches = [node.attrs[name] for name in ("then_branch", "else_branch")]
+    names = ("then_branch", "else_branch")
+    branches = [node.graph(name, 0, len(node.used)) for name in names]
     if not isinstance(condition, SSAValue):
         return bodies.body(branches[0 if condition.reshape(-1)[0] else 1], [])
     g = bodies.builder
     then, other = (_branch(bodies, branch, condition) for branch in branches)
+    if not bodies.outermost:
+        # What is outermost can wait for its condition instead, and has the rank of its branch.
+        _as_long(then, other)
     types = [[g.type_of(v) for v in part.results] for part in (then, other)]
     if types[0] != types[1]:
         raise Refused("branches must give one type", "branches of equal shapes", condition)
@@ -29,6 +34,17 @@ def _if(bodies: Bodies, node: Node) -> list[Value]:
         pairs = zip(then.join(g), other.join(g), strict=True)
         return [chosen(g, condition, a, b) for a, b in pairs]
     return choose(g, condition, then, other)
+
+
+def _as_long(*parts: Part) -> None:
+    """Give results that differ only in ones in front of their shapes the longest of these."""
+    for i, pair in enumerate(zip(*(part.results for part in parts), strict=True)):
+        shapes = [part.builder.shape_of(v) for part, v in zip(parts, pair, strict=True)]
+        longest = max(shapes, key=len)
+        padded = [(1,) * (len(longest) - len(shape)) + shape for shape in shapes]
+        for part, value, shape in zip(parts, pair, shapes, strict=True):
+            if shape != longest and all(p == longest for p in padded):
+                part.results[i] = part.builder.one(ReshapeOp, value, shape=longest)
 
 
 def _branch(bodies: Bodies, graph: Any, condition: SSAValue) -> Part:

@@ -28,7 +28,7 @@ from ge.frontend import onnx_recurrent as onnx_recurrent
 from ge.frontend import onnx_sampling as onnx_sampling
 from ge.frontend import onnx_spectral as onnx_spectral
 from ge.frontend import onnx_windows as onnx_windows
-from ge.frontend.onnx_attributes import attributes, of_onnx, python_value
+from ge.frontend.onnx_attributes import attributes, check_attributes, of_onnx, python_value
 from ge.frontend.onnx_bodies import Bodies
 from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body, has_body
@@ -244,6 +244,8 @@ class _Import:
         if not standard and op not in ADAPTERS:
             raise Refused("")
         version = node.version or opsets.get("", opsets.get("ai.onnx", FIRST_OPSET))
+        if standard:
+            check_attributes(op, version, node.attributes)
         view = Node(
             op,
             version,

@@ -17,6 +17,10 @@ from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean
 from ge.dialects.graph.precision import Array
 
 FIRST_OPSET = 7
+MOST_INSIDE = 64
+"""How deep functions of a model call each other."""
+MOST_NODES = 1 << 18
+"""Nodes of a model without its functions."""
 
 
 class OpenShape(InputError):
@@ -65,11 +69,39 @@ def load_model(model: str | Path | onnx.ModelProto | ir.Model) -> tuple[ir.Model
     if opset is not None and opset < FIRST_OPSET:
         loaded = _converted(loaded, opset, where)
     if loaded.functions:
-        from onnx_ir.passes.common import InlinePass
-
-        loaded = InlinePass()(loaded).model
+        loaded = _inlined(loaded, where)
     _check_names(loaded, where)
     return loaded, where
+
+
+def _inlined(model: ir.Model, where: str) -> ir.Model:
+    """A model without functions of its own; a few of them may come to very many nodes."""
+    from onnx_ir.passes.common import InlinePass
+
+    sizes: dict[Any, int] = {}
+
+    def nodes_of(graph: ir.Graph | ir.Function, inside: tuple[Any, ...]) -> int:
+        return sum(
+            size_of(n.op_identifier(), inside) for n in ir.traversal.RecursiveGraphIterator(graph)
+        )
+
+    def size_of(called: Any, inside: tuple[Any, ...]) -> int:
+        function = model.functions.get(called)
+        if function is None:
+            return 1
+        if called in inside or len(inside) == MOST_INSIDE:
+            what = (
+                f"functions must call each other {MOST_INSIDE} deep at most, and never themselves"
+            )
+            raise InputError(f"{what}, got '{called[1]}'", where)
+        if called not in sizes:
+            sizes[called] = nodes_of(function, (*inside, called))
+        return sizes[called]
+
+    if (count := nodes_of(model.graph, ())) > MOST_NODES:
+        what = f"functions must come to at most {MOST_NODES} nodes, got {count}"
+        raise UnsupportedError(what, where)
+    return InlinePass()(model).model
 
 
 def _converted(model: ir.Model, opset: int, where: str) -> ir.Model:
@@ -209,7 +241,10 @@ def _text(dims: Sequence[int | str | None]) -> str:
 
 
 def _bind(value: ir.Value, given: tuple[int, ...], symbols: dict[str, int], where: str) -> None:
-    """Check a given shape against the declared one, and note what its open dims are."""
+    """Check a given shape against the declared one, and note what its open dims are.
+
+    One name may stand for several sizes: exporters call dims alike that have nothing in common.
+    """
     declared = _declared(value)
     if declared is None:
         return
@@ -217,7 +252,7 @@ def _bind(value: ir.Value, given: tuple[int, ...], symbols: dict[str, int], wher
     for d, g in zip(declared, given, strict=False):
         fits = fits and (d == g or not isinstance(d, int))
         if isinstance(d, str):
-            fits = fits and symbols.setdefault(d, g) == g
+            symbols.setdefault(d, g)
     if not fits:
         what = f"the shape of '{value.name}' must fit {_text(declared)}, got {_text(given)}"
         raise InputError(what, where)

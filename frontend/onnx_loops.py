@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+import onnx_ir as ir
 from xdsl.dialects.builtin import i64
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -27,6 +28,7 @@ from ge.frontend.onnx_bodies import (
     stacked,
 )
 from ge.frontend.onnx_nodes import Node, Refused, Value
+from ge.frontend.onnx_places import Place, check_limits, place_of
 from ge.frontend.onnx_stages import Bounded
 
 ENDLESS = 1 << 31
@@ -42,14 +44,14 @@ def loop(bodies: Bodies, node: Node) -> list[Value]:
         None if most is None or _is_endless(most) else most,
         np.asarray(True) if alive is None else alive,
         [node.needed(i) for i in range(2, len(node.inputs))],
+        node.graph("body", len(node.inputs), 1 + max(len(node.inputs) - 2, len(node.used))),
     )
     if len(found.values) and not found.moving and len(node.used) == len(found.values):
         return found.values
     if found.is_short() or found.is_known():
         return _written_out(found)
     try:
-        with bodies.attempt():
-            return _on_device(found)
+        return _attempt(found)
     except (Refused, InputError) as e:
         unknown = found.alive if found.most is None else found.most
         if isinstance(unknown, SSAValue):
@@ -72,12 +74,14 @@ class _Loop:
     most: Value | None
     alive: Value
     values: list[Value]
+    body: ir.Graph
+    first: int = 0
+    """The number of its first trip; those before are written out."""
 
     @cached_property
     def kept(self) -> list[bool]:
         """For each value whether all trips hand it on as it is."""
-        body = self.node.attrs["body"]
-        pairs = zip(body.inputs[2:], body.outputs[1:], strict=False)
+        pairs = zip(self.body.inputs[2:], self.body.outputs[1:], strict=False)
         return [_same(given, result) for given, result in pairs]
 
     @property
@@ -96,6 +100,20 @@ class _Loop:
         known = self.most is not None and not isinstance(self.most, SSAValue)
         return int(self.most.reshape(-1)[0]) if known else None  # type: ignore[union-attr]
 
+    @property
+    def settles(self) -> bool:
+        """Whether its first trip can be written out, for the types that it gives to be kept."""
+        rows = len(self.body.outputs) - 1 - len(self.values)
+        runs = not isinstance(self.alive, SSAValue) and self.length != 0
+        return runs and not rows and not self.first and not isinstance(self.most, SSAValue)
+
+    def settled(self) -> _Loop:
+        """The loop behind its first trip."""
+        trip = np.asarray(self.first, np.int64)
+        on, *values = self.bodies.body(self.body, [trip, np.asarray(True), *self.values])
+        most = None if self.length is None else np.asarray(self.length - 1, np.int64)
+        return replace(self, most=most, alive=on, values=values, first=self.first + 1)
+
     def is_short(self) -> bool:
         """Whether it has few trips, and all of them."""
         few = self.length is not None and self.length <= FEW_TRIPS
@@ -109,14 +127,33 @@ class _Loop:
         part = Part(self.bodies.builder.beside(), [])
         first = [np.asarray(0, np.int64), *begins]
         try:
-            self.bodies.into(part, self.node.attrs["body"], first)
+            self.bodies.into(part, self.body, first)
         except (Refused, InputError):
             return False
         return not any(isinstance(v, SSAValue) for v in part.results)
 
 
+class Changes(Refused):
+    """What a loop carries changes its type."""
+
+
+def _attempt(loop: _Loop) -> list[Value]:
+    """The loop on the device, or all of it but its first trip where that changes types."""
+    try:
+        with loop.bodies.attempt():
+            return _on_device(loop)
+    except Changes:
+        if not loop.settles:
+            raise
+    behind = loop.settled()
+    if _ended(behind.alive):
+        return behind.values
+    with loop.bodies.attempt():
+        return _on_device(behind)
+
+
 def _on_device(loop: _Loop) -> list[Value]:
-    """The loop as a body that is run again; raises Refused where what it carries changes its type.
+    """The loop as a body that is run again; raises Changes where that gives other types.
 
     A trip number that nothing reads, and a condition that always holds, are left out.
     """
@@ -126,8 +163,10 @@ def _on_device(loop: _Loop) -> list[Value]:
     block = part.block
     own = [block.insert_arg(g.type_of(v), i) for i, v in enumerate(loop.moving)]
     trip = block.insert_arg(tensor((), i64), len(own))
+    g.counted |= {arg: [] for arg in (*own, trip)}
+    number = part.builder.one(AddOp, trip, np.asarray(loop.first)) if loop.first else trip
     # Inside a trip the condition holds.
-    bodies.into(part, node.attrs["body"], [trip, np.asarray(True), *loop.whole(own)])
+    bodies.into(part, loop.body, [number, np.asarray(True), *loop.whole(own)])
     on, *made = part.results
     count = len(loop.values)
     new = [v for v, kept in zip(made, loop.kept, strict=False) if not kept]
@@ -137,7 +176,10 @@ def _on_device(loop: _Loop) -> list[Value]:
         if unread[i] and arg.first_use is None:
             new[i] = arg  # What nothing reads need not be made.
     if [part.builder.type_of(v) for v in new] != [v.type for v in own]:
-        raise Refused("what it carries must keep its type", "a known trip count", _unknown(loop))
+        raise Changes("what it carries must keep its type", "a known trip count", _unknown(loop))
+    steps = zip(own, loop.moving, map(place_of, new), strict=True)
+    for arg, before, behind in (*steps, (trip, np.asarray(0), Place(trip, 1))):
+        check_limits(g, arg, before, behind, on, length)
     always = length is not None and not isinstance(on, SSAValue) and bool(on.reshape(-1)[0])
     if always and not isinstance(loop.alive, SSAValue):
         return _counted(loop, part, trip, new, rows)
@@ -192,13 +234,13 @@ def _while(
 def _written_out(loop: _Loop) -> list[Value]:
     """Its trips one behind the other; after a false condition the values stay as they are."""
     bodies, most, alive, values = loop.bodies, loop.length, loop.alive, loop.values
-    scanned: list[list[Value]] = [[] for _ in loop.node.used[len(values) :]]
+    scanned: list[list[Value]] = [[] for _ in loop.body.outputs[1 + len(values) :]]
     trip = 0
     while not _ended(alive) and (most is None or trip < most):
         if trip == MOST_TRIPS or (most is None and isinstance(alive, SSAValue)):
             raise Refused(f"must end after {MOST_TRIPS} trips at most", "a known trip count")
         at = np.asarray(trip, np.int64)
-        on, *made = bodies.body(loop.node.attrs["body"], [at, alive, *values])
+        on, *made = bodies.body(loop.body, [at, alive, *values])
         new, parts = made[: len(values)], made[len(values) :]
         if isinstance(alive, SSAValue):
             if parts:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+import onnx_ir as ir
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.graph.base import Array, ConstantOp, GraphOp, Tensor, dims, of_array, worth_folding
+from ge.dialects.npu.program import ELEMENTS_MOST
 
 Value: TypeAlias = "SSAValue | np.ndarray[Any, np.dtype[Any]]"
 """A value of the model: computed when it runs, or known already."""
@@ -65,6 +68,16 @@ class Node:
         array = self.known(i, what)
         return None if array is None else tuple(int(v) for v in array.reshape(-1))
 
+    def graph(self, name: str, inputs: int, outputs: int) -> ir.Graph:
+        """A graph of the node; refuses one that does not fit what the node takes and gives."""
+        graph = self.attrs.get(name)
+        if not isinstance(graph, ir.Graph):
+            raise Refused(f"needs the graph '{name}'")
+        if len(graph.inputs) != inputs or len(graph.outputs) < outputs:
+            found = f"{len(graph.inputs)} and {len(graph.outputs)}"
+            raise Refused(f"'{name}' must take {inputs} values and give {outputs}, got {found}")
+        return graph
+
     def drop(self, *names: str) -> None:
         """Forget attributes that change nothing here."""
         for name in names:
@@ -83,13 +96,15 @@ class Builder:
         self.block = block
         self.functions: list[FuncOp] = [] if functions is None else functions
         """What control flow runs."""
+        self.counted: dict[SSAValue, list[Any]] = {}
+        """What loops around count, each with the limits that something relies on."""
         self.source = ""
         self._constants: dict[int, tuple[Array, SSAValue]] = {}
 
     def beside(self) -> Builder:
         """A builder for a block of its own, for the same node."""
         other = Builder(Block(), self.functions)
-        other.source = self.source
+        other.source, other.counted = self.source, self.counted
         return other
 
     def type_of(self, value: Value) -> Tensor:
@@ -134,6 +149,9 @@ class Builder:
                 return list(cls.evaluate_all(arrays, full))
         ssa = [None if v is None else self.ssa(v) for v in operands]
         op = cls.make(*ssa, **attrs)
+        for result in op.results:
+            if prod(self.shape_of(result)) > ELEMENTS_MOST:
+                raise Refused(f"a tensor must have at most {ELEMENTS_MOST} elements")
         return list(self.add(op))
 
     def one(self, cls: type[GraphOp], *operands: Value | None, **attrs: Any) -> Value:

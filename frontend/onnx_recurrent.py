@@ -23,6 +23,8 @@ from ge.frontend.onnx_versions import adapts
 
 RANK = 3
 """Moments, batch and features, in one order or another."""
+WALKS = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+"""By the words of `direction` whether each walk is backwards."""
 Bend = Callable[[Value], Value]
 States = list[Value]
 
@@ -127,7 +129,9 @@ def _recurrent(
     x = m.transpose(x, 1, 0, 2) if batch_first else x
     moments, batch, width = m.shape(x)
     how = node.attrs.get("direction", "forward")
-    walks = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[how]
+    if how not in WALKS:
+        raise Refused(f"'direction' must be one of {', '.join(WALKS)}, got '{how}'")
+    walks = WALKS[how]
     lengths = node.input(4)
     outs, ends = [], []
     for number, backwards in enumerate(walks):

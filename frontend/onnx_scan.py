@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import onnx_ir as ir
+
 from ge.dialects.diagnostics import InputError
 from ge.dialects.graph.ops.layout import ReshapeOp, SliceOp, TransposeOp
 from ge.frontend.onnx_bodies import FEW_TRIPS, MOST_TRIPS, Bodies, Trips, begin, repeat, stacked
@@ -18,16 +20,18 @@ def scan(bodies: Bodies, node: Node) -> list[Value]:
     if node.version < FIRST_SCAN:
         raise Refused("must be of version 9 or newer")
     g = bodies.builder
-    count = node.attrs["num_scan_inputs"]
+    count = node.attrs.get("num_scan_inputs", 0)
+    if not 0 < count <= len(node.inputs):
+        raise Refused("'num_scan_inputs' must say how many inputs it walks along")
     found = _Scan(
         bodies,
-        node,
+        node.graph("body", len(node.inputs), len(node.used)),
         states=[node.needed(i) for i in range(len(node.inputs) - count)],
         inputs=[node.needed(i) for i in range(len(node.inputs) - count, len(node.inputs))],
         axes=_each(node, "scan_input_axes", count),
         turns=[-1 if back else 1 for back in _each(node, "scan_input_directions", count)],
     )
-    collected = len(node.used) - len(found.states)
+    collected = len(found.body.outputs) - len(found.states)
     turned = _each(node, "scan_output_directions", collected)
     along = _each(node, "scan_output_axes", collected)
     if found.trips > FEW_TRIPS:
@@ -51,7 +55,7 @@ class _Scan:
     """A scan: what it begins with, what it walks along, along which axes and from which end."""
 
     bodies: Bodies
-    node: Node
+    body: ir.Graph
     states: list[Value]
     inputs: list[Value]
     axes: Sequence[int]
@@ -68,7 +72,7 @@ class _Scan:
         slices = [_to_first(g, v, axis) for v, axis in zip(self.inputs, self.axes, strict=True)]
         trips = Trips(self.trips, slices=slices, turns=self.turns, row_turns=row_turns)
         part, args = begin(g, self.states, trips)
-        self.bodies.into(part, self.node.attrs["body"], args)
+        self.bodies.into(part, self.body, args)
         made = [part.builder.type_of(v) for v in part.results[: len(self.states)]]
         if made != [v.type for v in args[: len(self.states)]]:
             raise Refused("what it carries must keep its type")
@@ -77,12 +81,12 @@ class _Scan:
     def written_out(self) -> tuple[list[Value], list[list[Value]]]:
         """The last states, and what each trip gives."""
         g, states, trips = self.bodies.builder, self.states, self.trips
-        outs: list[list[Value]] = [[] for _ in self.node.used[len(states) :]]
+        outs: list[list[Value]] = [[] for _ in self.body.outputs[len(states) :]]
         for trip in range(trips):
             places = [trips - 1 - trip if turn < 0 else trip for turn in self.turns]
             cuts = zip(self.inputs, self.axes, places, strict=True)
             parts = [_place(g, value, axis, place) for value, axis, place in cuts]
-            made = self.bodies.body(self.node.attrs["body"], [*states, *parts])
+            made = self.bodies.body(self.body, [*states, *parts])
             states = made[: len(states)]
             for rows, part in zip(outs, made[len(states) :], strict=True):
                 rows.append(part)

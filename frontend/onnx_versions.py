@@ -10,14 +10,16 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
-from ge.dialects.graph.base import GraphOp
+from ge.dialects.graph.base import GraphOp, need
 from ge.dialects.graph.ops.binary import AddOp, DivOp, MaxOp, MinOp
 from ge.dialects.graph.ops.layout import ReshapeOp
 from ge.dialects.graph.ops.norm import HardmaxOp, LogSoftmaxOp, SoftmaxOp
 from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp
 from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_places import moving_range, moving_slice
 
 Adapter = Callable[[Builder, Node], "list[Value] | None"]
 ADAPTERS: dict[str, Adapter] = {}
@@ -91,16 +93,21 @@ def _check_count(count: int) -> None:
 def _constant_of_shape(g: Builder, node: Node) -> list[Value]:
     fill = np.asarray(node.attrs.get("value", np.zeros(1, np.float32)))
     shape = node.ints(0, "input") or ()
+    need(min(shape, default=0) >= 0, f"dims must be 0 or more, got {list(shape)}")
     _check_count(prod(shape))
     return [np.full(shape, fill.reshape(-1)[0], fill.dtype)]
 
 
 @adapts("Range")
 def _range(g: Builder, node: Node) -> list[Value]:
+    if (moving := moving_range(g, *(node.needed(i) for i in range(3)))) is not None:
+        return [moving]
     start, limit, delta = (node.known(i, w) for i, w in enumerate(("start", "limit", "delta")))
     if start is None or limit is None or delta is None:
         raise Refused("needs three inputs")
     start, limit, delta = (v.reshape(-1)[0] for v in (start, limit, delta))
+    ends = bool(delta) and bool(np.isfinite([start, limit, delta]).all())
+    need(ends, f"a range must end, got one from {start} to {limit} in steps of {delta}")
     count = max(0, int(np.ceil((limit - start) / delta)))
     _check_count(count)
     return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
@@ -192,6 +199,17 @@ def _squeeze(g: Builder, node: Node) -> None:
     del node.inputs[1:]
 
 
+@adapts("Gather", "GatherElements", "ScatterElements", "Scatter")
+def _known_places(g: Builder, node: Node) -> None:
+    """Places that are known must be there: nothing looks when the program runs."""
+    shape, at = g.shape_of(node.needed(0)), node.needed(1)
+    axis = node.attrs.get("axis", 0)
+    if isinstance(at, SSAValue) or not at.size or not -len(shape) <= axis < len(shape):
+        return
+    n = shape[axis]
+    need(-n <= at.min() and at.max() < n, f"indices must be in [{-n}, {n - 1}], got {at.max()}")
+
+
 @adapts("Split")
 def _split(g: Builder, node: Node) -> None:
     node.drop("num_outputs")
@@ -205,7 +223,11 @@ def _split(g: Builder, node: Node) -> None:
 
 
 @adapts("Slice")
-def _slice(g: Builder, node: Node) -> None:
+def _slice(g: Builder, node: Node) -> list[Value] | None:
+    if node.version >= 10:
+        x, *ends = (node.needed(i) for i in range(3))
+        if (moving := moving_slice(g, x, ends, node.input(3), node.input(4))) is not None:
+            return [moving]
     for i, name in enumerate(("starts", "ends", "axes", "steps"), 1):
         value = node.ints(i, name) if node.version >= 10 else node.attrs.get(name)
         if value is not None:
@@ -214,6 +236,7 @@ def _slice(g: Builder, node: Node) -> None:
     node.attrs.setdefault("axes", tuple(range(count)))
     node.attrs.setdefault("steps", (1,) * count)
     del node.inputs[1:]
+    return None
 
 
 @adapts("Pad")

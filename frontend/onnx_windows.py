@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from ge.dialects.graph.base import need
 from ge.dialects.graph.ops.binary import AddOp, GreaterOp, MaxOp, WhereOp
 from ge.dialects.graph.ops.window import Window
 from ge.frontend.onnx_maths import Maths
@@ -22,6 +23,8 @@ def explicit_pads(size: tuple[int, ...], kernel: tuple[int, ...], node: Node) ->
     elif how in ("SAME_UPPER", "SAME_LOWER"):
         strides = node.attrs.get("strides") or (1,) * n
         dilations = node.attrs.get("dilations") or (1,) * n
+        fits = len(size) == len(strides) == len(dilations) == n and 0 not in strides
+        need(fits, f"must have positive 'strides' and 'dilations' for {n} dims")
         totals = [
             max(0, (-(-d // s) - 1) * s + (k - 1) * gap + 1 - d)
             for d, s, k, gap in zip(size, strides, kernel, dilations, strict=True)
@@ -50,6 +53,7 @@ def _only_window(size: tuple[int, ...], node: Node) -> None:
     dilated = any(d != 1 for d in node.attrs.get("dilations", ()))
     if node.attrs.get("ceil_mode", 0) and not dilated and len(kernel) == n:
         pads = node.attrs.get("pads") or (0,) * 2 * n
+        need(len(pads) == 2 * n, f"'pads' must have {2 * n} numbers, got {list(pads)}")
         wide = [d + b + e for d, b, e in zip(size, pads[:n], pads[n:], strict=True)]
         node.attrs["kernel_shape"] = tuple(map(min, kernel, wide))
 
@@ -158,9 +162,13 @@ def _resize(g: Builder, node: Node) -> None:
     shape = g.shape_of(node.needed(0))
     axes = [a % len(shape) for a in node.attrs.pop("axes", None) or range(len(shape))]
     scales, sizes = node.known(2, "scales"), node.ints(3, "sizes")
+    given = sizes or (() if scales is None else scales.reshape(-1))
+    fits = len(given) in (0, len(axes))
+    need(fits, f"must have a size for each of {len(axes)} axes, got {list(given)}")
     if node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         roi = node.known(1, "roi")
         ends = np.zeros(2 * len(axes)) if roi is None else roi.reshape(-1)
+        need(len(ends) == 2 * len(axes), f"'roi' must have the ends of {len(axes)} axes")
         parts = dict(zip(axes, zip(ends[: len(axes)], ends[len(axes) :], strict=True), strict=True))
         whole = [parts.get(i, (0.0, 1.0)) for i in range(len(shape))]
         node.attrs["roi"] = tuple(float(v) for side in zip(*whole, strict=True) for v in side)
@@ -171,8 +179,8 @@ def _resize(g: Builder, node: Node) -> None:
             sizes = tuple(int(np.floor(shape[a] * factor + 0.5)) for a in axes)
             # Sizes are rounded; places in x follow the one factor.
             node.attrs["scales"] = tuple(factor if i in axes else 1.0 for i in range(len(shape)))
-        given = dict(zip(axes, sizes, strict=True))
-        node.attrs["sizes"] = tuple(given.get(i, d) for i, d in enumerate(shape))
+        named = dict(zip(axes, sizes, strict=True))
+        node.attrs["sizes"] = tuple(named.get(i, d) for i, d in enumerate(shape))
     elif scales is not None and scales.size:
         factors = dict(zip(axes, map(float, scales.reshape(-1)), strict=True))
         node.attrs["scales"] = tuple(factors.get(i, 1.0) for i in range(len(shape)))

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.base import GraphOp, constant_of, shape_of, type_of
+from ge.dialects.graph.base import GraphOp, shape_of, type_of
 from ge.dialects.graph.ops.binary import (
     AddOp,
     EqualOp,
@@ -37,7 +37,7 @@ from ge.dialects.graph.ops.index import (
     ScatterPlaces,
     TensorScatterOp,
 )
-from ge.dialects.graph.ops.layout import ExpandOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from ge.dialects.graph.ops.layout import ExpandOp, PadOp, ReshapeOp, SliceOp
 from ge.dialects.graph.ops.norm import HardmaxOp
 from ge.dialects.graph.ops.reduce import (
     ArgMaxOp,
@@ -208,34 +208,6 @@ def one_by_one(op: ScatterNDOp) -> bool:
     return few and indices[-1] > 0 and op.attrs["reduction"] is ScatterMode.NONE
 
 
-def _named_slices(here: Here, op: ScatterElementsOp) -> SSAValue | None:
-    """Scatter elements, indices alike for whole slices -> a scatter of slices, turned round"""
-    shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
-    rest = [i for i in range(len(shape)) if i != axis]
-    whole = all(shape[i] == shape_of(op.x)[i] for i in rest)
-    column = _column(here, op.indices, axis) if whole else None
-    if column is None or op.attrs["reduction"] is not ScatterMode.NONE:
-        return None
-    perm = (axis, *rest)
-    x, updates = (here.make(TransposeOp, v, perm=perm) for v in (op.x, op.updates))
-    put = here.make(ScatterNDOp, x, reshape(here, column, (shape[axis], 1)), updates)
-    return here.make(TransposeOp, put, perm=tuple(perm.index(i) for i in range(len(perm))))
-
-
-def _column(here: Here, indices: SSAValue, axis: int) -> SSAValue | None:
-    """The numbers along an axis, if they are the same whatever the place along others."""
-    shape, known = shape_of(indices), constant_of(indices)
-    if known is not None:
-        first = known[tuple(slice(None) if i == axis else slice(1) for i in range(known.ndim))]
-        return here.constant(first.reshape(-1)) if (known == first).all() else None
-    while isinstance(indices.owner, CastOp):
-        indices = indices.owner.operands[0]
-    source = indices.owner.operands[0] if isinstance(indices.owner, ExpandOp) else indices
-    ends = (1,) * (len(shape) - len(shape_of(source))) + shape_of(source)
-    alike = all(n == 1 for i, n in enumerate(ends) if i != axis)
-    return reshape(here, source, (ends[axis],)) if alike and ends[axis] == shape[axis] else None
-
-
 def _scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue:
     """Scatter elements -> a mask of places, then a reduction over the updates of each"""
     shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
@@ -318,7 +290,7 @@ def _circular(here: Here, op: TensorScatterOp) -> SSAValue | None:
 INDEXING: Rules = {
     GatherElementsOp: [_gather_elements],
     GatherNDOp: [_gather_nd],
-    ScatterElementsOp: [_named_slices, _scatter_elements],
+    ScatterElementsOp: [_scatter_elements],
     ScatterNDOp: [_scatter_nd],
     TensorScatterOp: [_circular],
     OneHotOp: [_one_hot],

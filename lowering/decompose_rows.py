@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.graph.base import constant_of, shape_of
+from ge.dialects.graph.module import lies_over
 from ge.dialects.graph.ops.binary import (
     AddOp,
     EqualOp,
@@ -48,8 +49,6 @@ from ge.lowering.decompose_indexing import (
 from ge.lowering.rewriting import Here, Rules
 
 Places = NDArray[np.int64]
-Flat = tuple[int, int, int]
-"""A shape as the dims before an axis, the axis, and the dims behind it."""
 
 FETCH = 7000
 """Elements that are compared in the time in which one row is fetched."""
@@ -75,20 +74,27 @@ def _spread(value: SSAValue) -> tuple[SSAValue, Places]:
     return value, np.arange(prod(shape_of(value))).reshape(shape_of(value))
 
 
-def _row_indices(here: Here, indices: SSAValue, flat: Flat) -> SSAValue | None:
-    """Indices that are the same along all dims behind their axis, without those."""
-    outer, count, width = flat
+def _along(here: Here, indices: SSAValue, axes: Sequence[int]) -> SSAValue | None:
+    """Indices that are the same along all dims but these, as a tensor of these, else None."""
     source, at = _spread(indices)
-    at = at.reshape(flat)
     known = constant_of(source)
     values = at if known is None else known.reshape(-1)[at]
-    if width == 1 or (values != values[..., :1]).any():
+    first = tuple(slice(None) if i in axes else slice(1) for i in range(at.ndim))
+    shape = [at.shape[i] for i in axes]
+    if (values != values[first]).any():
         return None
-    line = at[..., 0]
     if known is not None:
-        return here.constant(values[..., 0])
-    whole = line.size == prod(shape_of(source)) and (line.reshape(-1) == np.arange(line.size)).all()
-    return reshape(here, source, (outer, count)) if whole else None
+        return here.constant(values[first].reshape(shape))
+    line = at[first].reshape(-1)
+    whole = line.size == prod(shape_of(source)) and (line == np.arange(line.size)).all()
+    return reshape(here, source, shape) if whole else None
+
+
+def _row_indices(here: Here, indices: SSAValue, axis: int) -> SSAValue | None:
+    """Indices that are the same along all dims behind their axis, under two dims."""
+    shape = shape_of(indices)
+    rows = _along(here, indices, range(axis + 1)) if prod(shape[axis + 1 :]) > 1 else None
+    return None if rows is None else reshape(here, rows, (prod(shape[:axis]), shape[axis]))
 
 
 def gather_elements(here: Here, op: GatherElementsOp) -> SSAValue | None:
@@ -100,7 +106,7 @@ def gather_elements(here: Here, op: GatherElementsOp) -> SSAValue | None:
     n = shape_of(x)[axis]
     flat = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     outer, _, width = flat
-    rows = _row_indices(here, op.indices, flat)
+    rows = _row_indices(here, op.indices, axis)
     if n * (1 if rows is None else width) < FETCH or not prod(flat):
         return None
     at = _from_front(here, reshape(here, op.indices, flat) if rows is None else rows, n)
@@ -118,14 +124,16 @@ def gather_elements(here: Here, op: GatherElementsOp) -> SSAValue | None:
 
 def scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue | None:
     """Scatter elements -> rows put in their places, where the indices name rows"""
+    if not prod(shape_of(op.updates)):
+        return op.x
     shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
     n = shape_of(op.x)[axis]
     as_x = (*shape[:axis], n, *shape[axis + 1 :]) == shape_of(op.x)
     flat = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-    if op.attrs["reduction"] is not ScatterMode.NONE or not as_x or not prod(flat):
+    if op.attrs["reduction"] is not ScatterMode.NONE or not as_x:
         return None
     outer, count, width = flat
-    rows = _row_indices(here, op.indices, flat)
+    rows = _row_indices(here, op.indices, axis)
     if rows is None and width == 1:
         rows = reshape(here, op.indices, (outer, count))
     if rows is None:
@@ -142,12 +150,35 @@ def scatter_elements(here: Here, op: ScatterElementsOp) -> SSAValue | None:
     return None if made is None else reshape(here, made, shape_of(op.x))
 
 
+def scatter_in_place(here: Here, op: ScatterElementsOp) -> SSAValue | None:
+    """Scatter elements over an input -> a scatter of slices, which leaves all others alone"""
+    return scatter_slices(here, op) if lies_over(op.out, op.x) else None
+
+
+def scatter_slices(here: Here, op: ScatterElementsOp) -> SSAValue | None:
+    """Scatter elements, indices alike for whole slices -> a scatter of slices, turned round"""
+    shape, axis = shape_of(op.indices), op.attrs["axis"] % len(shape_of(op.x))
+    rest = [i for i in range(len(shape)) if i != axis]
+    whole = all(shape[i] == shape_of(op.x)[i] for i in rest)
+    column = _along(here, op.indices, [axis]) if whole else None
+    if column is None or op.attrs["reduction"] is not ScatterMode.NONE:
+        return None
+    perm = (axis, *rest)
+    x, updates = (here.make(TransposeOp, v, perm=perm) for v in (op.x, op.updates))
+    put = here.make(ScatterNDOp, x, reshape(here, column, (shape[axis], 1)), updates)
+    return here.make(TransposeOp, put, perm=tuple(perm.index(i) for i in range(len(perm))))
+
+
 def scatter_nd(here: Here, op: ScatterNDOp) -> SSAValue | None:
     """Scatter by tuples -> boxes and rows put in their places"""
+    if not prod(shape_of(op.updates)):
+        return op.x
     shape, indices = shape_of(op.x), shape_of(op.indices)
     k = indices[-1]
     count, width = prod(indices[:-1]), prod(shape[k:])
-    if op.attrs["reduction"] is not ScatterMode.NONE or not count * width or not k:
+    if op.attrs["reduction"] is not ScatterMode.NONE or not k:
+        return None
+    if lies_over(op.out, op.x) and one_by_one(op):
         return None
     x = reshape(here, op.x, (*shape[:k], width))
     updates = reshape(here, op.updates, (count, width))
@@ -240,6 +271,6 @@ def _zero(here: Here) -> SSAValue:
 
 ROWS: Rules = {
     GatherElementsOp: [gather_elements],
-    ScatterElementsOp: [scatter_elements],
+    ScatterElementsOp: [scatter_in_place, scatter_elements, scatter_slices],
     ScatterNDOp: [scatter_nd],
 }

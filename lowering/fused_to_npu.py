@@ -29,6 +29,7 @@ from ge.dialects.graph.module import (
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
+from ge.dialects.npu.program import ELEMENTS_MOST, RANK_MOST
 from ge.dialects.npu.routine import text_of
 from ge.dialects.npu.target import DEFAULT, Target
 from ge.dialects.npu.tree import HbmType, KernelOp
@@ -38,7 +39,7 @@ from ge.lowering.kernels.description import Description, in_turns
 from ge.lowering.kernels.region import dtype_of, place_of
 from ge.lowering.kernels.table import describe
 from ge.lowering.kernels.tiling import Tiling, parse_tiling
-from ge.lowering.place_kernel import ELEMENTS_MOST, place, place_as
+from ge.lowering.place_kernel import place, place_as
 from ge.lowering.spots import (
     Spot,
     may_replace,
@@ -162,10 +163,9 @@ class _Lowering:
     ) -> None:
         """The storage behind a value, under the value's shape or the one the model declares."""
         shape = shape_of(value) if shape is None else shape
-        if prod(shape) > ELEMENTS_MOST:
-            raise UnsupportedError(
-                f"a tensor must have at most {ELEMENTS_MOST} elements, got {value.type}"
-            )
+        if prod(shape) > ELEMENTS_MOST or len(shape) > RANK_MOST:
+            most = f"{RANK_MOST} dimensions and {ELEMENTS_MOST} elements"
+            raise UnsupportedError(f"a tensor must have at most {most}, got {value.type}")
         op = TensorOp.create(
             properties={"role": StringAttr(role), **properties},
             result_types=[HbmType.of(shape, dense(shape), dtype_of(value))],

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ge.dialects.diagnostics import DoesNotFit, InputError, UnsupportedError
+from ge.dialects.npu.program import ELEMENTS_MOST
 from ge.dialects.npu.target import Target
 from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp
 from ge.lowering.build_tree import build_tree
@@ -14,8 +15,6 @@ from ge.lowering.kernels.description import Description
 from ge.lowering.kernels.tiling import Tiling, check_tiling
 
 MOVES = 16
-ELEMENTS_MOST = 2**31 - 1
-"""Extents and strides of instructions are numbers of 32 bits."""
 
 
 class Placed(NamedTuple):

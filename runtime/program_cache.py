@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -40,6 +41,7 @@ class ProgramCache:
         self.limit_bytes = limit_bytes
         self.hits = 0
         self.misses = 0
+        self._warned = False
 
     def get(self, key: str) -> tuple[Program, dict[str, Any]] | None:
         """The program of a key and what was noted with it; None if there is none that is whole."""
@@ -53,17 +55,25 @@ class ProgramCache:
         return found
 
     def put(self, key: str, program: Program, notes: dict[str, Any]) -> None:
-        """Keep a program; a folder that cannot be written keeps nothing."""
+        """Keep a program; a folder that cannot be written keeps nothing, which is warned of."""
         head = json.dumps(notes).encode()
         body = len(head).to_bytes(8, "little") + head + write_object(program)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                file.write(MAGIC + hashlib.sha256(body).digest() + body)
-            os.replace(file.name, self._path(key))
+            with tempfile.TemporaryDirectory(dir=self.folder) as beside:
+                made = Path(beside, key)
+                made.write_bytes(MAGIC + hashlib.sha256(body).digest() + body)
+                made.replace(self._path(key))
             self._shrink()
-        except OSError:
-            return
+        except OSError as e:
+            self._warn(e)
+
+    def _warn(self, error: OSError) -> None:
+        """Say once why nothing is kept."""
+        if not self._warned:
+            why = f"must be a folder that programs can be kept in: {error.strerror}"
+            warnings.warn(f"{self.folder}: warning: {why}", stacklevel=3)
+        self._warned = True
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.ge"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from ge.dialects.diagnostics import InputError, did_you_mean
+from ge.dialects.diagnostics import InputError, check_inputs
 from ge.dialects.dtypes import B8
 from ge.dialects.npu import target as targets
 from ge.dialects.npu.program import Program, Tensor
@@ -308,12 +308,7 @@ def simulate(program: Program, inputs: Mapping[str, Array] | None = None, **how:
 def _checked_inputs(program: Program, inputs: Mapping[str, Array], whole: bool) -> dict[str, Array]:
     """The inputs by symbol."""
     known = {tensor.name: tensor for tensor in program.inputs}
-    for name in inputs:
-        if name not in known:
-            names = ", ".join(f"'{n}'" for n in known) or "none"
-            raise InputError(
-                f"unknown input '{name}'{did_you_mean(name, known)}; the program's inputs: {names}"
-            )
+    check_inputs(inputs, known, "program")
     if whole and (missing := [name for name in known if name not in inputs]):
         raise InputError(f"input '{missing[0]}' must be given")
     return {known[name].symbol: _checked(known[name], array) for name, array in inputs.items()}

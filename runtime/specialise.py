@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ge.dialects import dtypes
-from ge.dialects.diagnostics import GeError, InputError, UnsupportedError, did_you_mean
+from ge.dialects.diagnostics import GeError, InputError, UnsupportedError, check_inputs
 from ge.dialects.npu.program import Program
 from ge.lowering.pipelines import Options
 from ge.runtime.compiled import CompiledModel, call, finish
@@ -198,11 +198,7 @@ class SpecialisedModel(CompiledModel):
     def _checked(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs as arrays, of names and element types that the model has."""
         known = self.signature
-        for name in inputs:
-            if name not in known:
-                names = ", ".join(f"'{n}'" for n in known) or "none"
-                hint = did_you_mean(name, known)
-                raise InputError(f"unknown input '{name}'{hint}; the model's inputs: {names}")
+        check_inputs(inputs, known, "model")
         if missing := [name for name in known if name not in inputs]:
             raise InputError(f"input '{missing[0]}' must be given")
         arrays = {name: np.asarray(array) for name, array in inputs.items()}

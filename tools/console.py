@@ -7,6 +7,7 @@ import atexit
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def run_tool(work: Callable[[Sequence[str]], int | None], argv: Sequence[str] | 
     # What is left at the end goes with the process: looking for cycles in it takes seconds.
     atexit.register(gc.freeze)
     arguments = sys.argv[1:] if argv is None else argv
+    warnings.formatwarning = lambda message, *_, **__: f"{message}\n"
     try:
         status = work(arguments) or 0
         sys.stdout.flush()

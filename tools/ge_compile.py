@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ge.lowering.pipelines import PRECISIONS
 from ge.tools.console import check_apart, read_text, run_tool, tool_parser, write_output
-from ge.tools.model_options import add_model_options, once
+from ge.tools.model_options import add_model_options, named, once
 
 if TYPE_CHECKING:
     from ge.dialects.npu.program import Program
@@ -74,10 +74,13 @@ def _add_switches(parser: argparse.ArgumentParser) -> None:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    first, _, second = text.rpartition(":")
-    if not first or not second:
-        raise argparse.ArgumentTypeError(f"must be INPUT:OUTPUT, got '{text}'")
-    return first, second
+    return named(text, _name, "INPUT:OUTPUT")
+
+
+def _name(word: str) -> str:
+    if not word:
+        raise ValueError(word)
+    return word
 
 
 def _add_tilings(parser: argparse.ArgumentParser) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ge.dialects.diagnostics import InputError
 
+T = TypeVar("T")
 MODEL_OPTIONS = ("shape", "value", "precision", "target", "cores", "cache")
 
 
@@ -55,19 +56,24 @@ def once(given: Sequence[tuple[str, Any]], what: str) -> dict[str, Any]:
     return dict(given)
 
 
-def _named(text: str, parse: Callable[[str], Any], what: str) -> tuple[str, Any]:
-    name, separator, rest = text.rpartition(":")
+def named(text: str, parse: Callable[[str], T], what: str) -> tuple[str, T]:
+    """The name before the last colon and what is parsed behind it; `parse` raises ValueError."""
+    name, _, rest = text.rpartition(":")
     try:
-        values = tuple(parse(word) for word in rest.split(",")) if rest else ()
+        value = parse(rest)
     except ValueError:
-        separator = ""
-    if not name or not separator:
+        name = ""
+    if not name:
         raise argparse.ArgumentTypeError(f"must be {what}, got '{text}'")
-    return name, values
+    return name, value
+
+
+def _list(text: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+    return tuple(parse(word) for word in text.split(",")) if text else ()
 
 
 def _sizes(text: str) -> tuple[str, tuple[int, ...]]:
-    return _named(text, _size, "NAME:SIZE,SIZE,...")
+    return named(text, lambda rest: _list(rest, _size), "NAME:SIZE,SIZE,...")
 
 
 def _size(word: str) -> int:
@@ -77,7 +83,7 @@ def _size(word: str) -> int:
 
 
 def _numbers(text: str) -> tuple[str, tuple[float, ...]]:
-    return _named(text, _number, "NAME:NUMBER,NUMBER,...")
+    return named(text, lambda rest: _list(rest, _number), "NAME:NUMBER,NUMBER,...")
 
 
 def _number(word: str) -> int | float:

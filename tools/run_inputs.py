@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.dialects.diagnostics import InputError, did_you_mean
+from ge.dialects.diagnostics import InputError, check_inputs
 
 if TYPE_CHECKING:
     from ge.dialects.npu.program import Tensor
@@ -36,13 +36,9 @@ def inputs_of(tensors: Iterable[Tensor], given: Given, functional: bool) -> dict
 
 def checked(given: Given, known: Iterable[str]) -> dict[str, str]:
     """What is given, by name; raises InputError for a name that is unknown or given twice."""
-    known = list(known)
+    check_inputs((name for name, _ in given), known, "program")
     found: dict[str, str] = {}
     for name, value in given:
-        if name not in known:
-            names = ", ".join(f"'{n}'" for n in known) or "none"
-            hint = did_you_mean(name, known)
-            raise InputError(f"unknown input '{name}'{hint}; the program's inputs: {names}")
         if name in found:
             raise InputError(f"input '{name}' must be given once")
         found[name] = value

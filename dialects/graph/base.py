@@ -45,6 +45,7 @@ SEGMENTS = (AttrSizedOperandSegments(as_property=True),)
 @cache
 def tensor(shape: Shape, element: Attribute) -> Tensor:
     """The tensor type of a shape and an element type."""
+    need(min(shape, default=0) >= 0, f"dims must be 0 or more, got {list(shape)}")
     return TensorType(element, shape)
 
 

@@ -85,6 +85,16 @@ def in_place(main: FuncOp) -> dict[str, str]:
     return dict(zip(texts[1::2], texts[::2], strict=False))
 
 
+def lies_over(result: SSAValue, x: SSAValue) -> bool:
+    """Whether a value is an output that may be written over the input `x`."""
+    main = x.owner.parent_op() if isinstance(x.owner, Block) else None
+    if not isinstance(main, FuncOp) or not (pairs := in_place(main)):
+        return False
+    inputs: dict[SSAValue, str] = dict(zip(main.body.block.args, input_names(main), strict=True))
+    outputs = zip(return_of(main).arguments, output_names(main), strict=True)
+    return any(v is result and pairs.get(name) == inputs[x] for v, name in outputs)
+
+
 def set_in_place(main: FuncOp, pairs: Mapping[str, str]) -> None:
     """Let outputs, the values of `pairs`, be written over inputs, its keys.
 

@@ -13,6 +13,11 @@ from ge.dialects.npu.routine import Routine
 ALIGNMENT = 512
 """Bytes to which weights, arena, inputs and outputs are aligned in device memory."""
 
+ELEMENTS_MOST = 2**31 - 1
+"""Extents and strides of instructions are numbers of 32 bits."""
+RANK_MOST = 32
+"""Dimensions of an input or an output: reports and arrays show no more."""
+
 WEIGHTS, ARENA = "weights", "arena"
 """The symbols of the two areas that are not inputs or outputs."""
 

@@ -239,3 +239,12 @@ def test_a_value_from_the_data_decides_what_follows(build: Any) -> None:
     model = net.model({"x": (10, 12)}, [build(net)], 17)
     x = (RNG.standard_normal((10, 12)) * 0.3).astype(np.float32)
     check(model, {"x": x}, {"x": -x}, {"x": x * np.float32(0.7)}, stages=2)
+
+
+def test_dims_of_one_name_may_differ() -> None:
+    net = Net(2)
+    y = net("Mul", net("ReduceSum", "a", keepdims=0), "b")
+    model = net.model({"a": ("n", "m"), "b": ("n", "m")}, [y], 17)
+    given = {n: np.ones(s, np.float32) for n, s in (("a", (2, 5)), ("b", (3, 4)))}
+    (got,) = SpecialisedModel(model, Options(target="tiny")).run(given).values()
+    np.testing.assert_array_equal(got, np.full((3, 4), 10))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -89,6 +90,143 @@ def test_sizes_that_no_machine_has_get_a_message(
     assert main([str(path), "--target", "tiny"]) in (3, 4, 5)
     assert time.process_time() - start < 10
     assert "error: " in capsys.readouterr().err.partition("\n")[0]
+
+
+def test_shapes_have_a_most_of_dimensions(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "deep.onnx"
+    _save(path, [helper.make_node("Relu", ["x"], ["y"])], ("x", [1] * 33), "y")
+    assert main([str(path), "--target", "tiny"]) == 4
+    assert "at most 32 dimensions" in capsys.readouterr().err
+
+
+ODD: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
+    "range of steps of 0": (
+        [
+            helper.make_node("Range", ["a", "b", "c"], ["r"]),
+            helper.make_node("Cast", ["r"], ["y"], to=1),
+        ],
+        {"a": np.array(0, N), "b": np.array(5, N), "c": np.array(0, N)},
+        "a range must end",
+    ),
+    "endless range": (
+        [helper.make_node("Range", ["a", "b", "c"], ["y"])],
+        {n: np.array(v, np.float32) for n, v in (("a", 0), ("b", np.inf), ("c", 1))},
+        "a range must end",
+    ),
+    "resize to nothing": (
+        [helper.make_node("Resize", ["x", "", "s"], ["y"])],
+        {"s": np.array([1, np.nan], np.float32)},
+        "'scales' must be positive",
+    ),
+    "resize to too much": (
+        [helper.make_node("Resize", ["x", "", "s"], ["y"])],
+        {"s": np.array([1e7, 1e7], np.float32)},
+        "Resize",
+    ),
+    "parts of less than nothing": (
+        [helper.make_node("Split", ["x", "s"], ["y", "z"], axis=1)],
+        {"s": np.array([9, -5], N)},
+        "'split' must add up to 4",
+    ),
+    "constant of less than nothing": (
+        [helper.make_node("ConstantOfShape", ["s"], ["y"])],
+        {"s": np.array([-5], N)},
+        "dims must be 0 or more",
+    ),
+    "places that are not there": (
+        [helper.make_node("Gather", ["x", "s"], ["y"])],
+        {"s": np.array([2], N)},
+        "indices must be in [-2, 1], got 2",
+    ),
+    "numbers that are words": (
+        [helper.make_node("Flatten", ["x"], ["y"], axis="one")],
+        {},
+        "the attribute 'axis' must be INT, got STRING",
+    ),
+    "a tensor of no type": (
+        [helper.make_node("Constant", [], ["y"], value=onnx.TensorProto(dims=[2]))],
+        {},
+        "the attribute 'value' must be readable",
+    ),
+    "no type to cast to": (
+        [helper.make_node("Cast", ["x"], ["y"])],
+        {},
+        "needs the attribute 'to'",
+    ),
+    "too few sizes": (
+        [helper.make_node("Resize", ["x", "", "", "s"], ["y"])],
+        {"s": np.array([4], N)},
+        "must have a size for each of 2 axes",
+    ),
+    "a loop without a body": (
+        [helper.make_node("Loop", ["n", "", "x"], ["y"])],
+        {},
+        "needs the attribute",
+    ),
+    "a choice without branches": (
+        [helper.make_node("If", ["n"], ["y"])],
+        {},
+        "needs the attribute",
+    ),
+    "a scan of nothing": ([helper.make_node("Scan", ["x"], ["y"])], {}, "needs the attribute"),
+    "a body that takes other values": (
+        [helper.make_node("Loop", ["n", "", "x"], ["y"], body=helper.make_graph([], "b", [], []))],
+        {},
+        "Loop",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_nodes_get_a_message(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes, weights, message = ODD[what]
+    path = tmp_path / "odd.onnx"
+    _save(path, nodes, ("x", [2, 4]), "y", {"n": np.array(40, N), **weights})
+    assert main([str(path), "--target", "tiny"]) in (3, 4)
+    assert message in capsys.readouterr().err.partition("\n")[0]
+
+
+def _functions(calls: dict[str, list[str]]) -> onnx.ModelProto:
+    """A model that calls `f0`, of functions that call others one after the other."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for name, inner in calls.items():
+        nodes = [
+            helper.make_node(
+                called, [f"v{i}"], [f"v{i + 1}"], domain="own" if called in calls else ""
+            )
+            for i, called in enumerate(inner)
+        ]
+        last = [f"v{len(inner)}"]
+        functions.append(helper.make_function("own", name, ["v0"], last, nodes, opsets))
+    x, y = (helper.make_tensor_value_info(n, FLOAT, [4]) for n in "xy")
+    call = helper.make_node("f0", ["x"], ["y"], domain="own")
+    graph = helper.make_graph([call], "g", [x], [y])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=functions)
+
+
+@pytest.mark.parametrize(
+    ("calls", "status", "message"),
+    [
+        ({"f0": ["f0"]}, 3, "functions must call each other 64 deep at most, and never themselves"),
+        ({"f0": ["Relu", "f1"], "f1": ["f0"]}, 3, "never themselves, got 'f0'"),
+        (
+            {**{f"f{i}": [f"f{i + 1}"] * 4 for i in range(12)}, "f12": ["Relu"]},
+            4,
+            "functions must come to at most 262144 nodes, got 16777216",
+        ),
+    ],
+    ids=["itself", "each other", "very many"],
+)
+def test_functions_that_come_to_too_much_get_a_message(
+    calls: dict[str, list[str]], status: int, message: str, tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "functions.onnx"
+    onnx.save(_functions(calls), path)
+    assert main([str(path), "--target", "tiny"]) == status
+    assert message in capsys.readouterr().err.partition("\n")[0]
 
 
 def test_a_long_chain_becomes_several_kernels(tmp_path: Path) -> None:

@@ -63,6 +63,23 @@ def test_only_the_new_row_is_written(pair: tuple[Any, Any]) -> None:
     assert plain.stats().hbm_read - model.stats().hbm_read == 0
 
 
+@pytest.mark.parametrize("op", ["ScatterND", "ScatterElements"])
+def test_rows_at_known_places_leave_all_others_alone(op: str) -> None:
+    net, count = Net(), 3
+    at = np.arange(5, 5 + count).reshape(-1, 1)
+    if op == "ScatterElements":
+        present = net(op, "past", np.repeat(at, WIDE, 1), "new", axis=0)
+    else:
+        present = net(op, "past", at, "new")
+    model = net.model({"past": (ROWS, WIDE), "new": (count, WIDE)}, [present], 18)
+    over = ge.compile(model, target="tiny", in_place={"past": present})
+    given = {n: np.full((r, WIDE), r, np.float32) for n, r in (("past", ROWS), ("new", count))}
+    want = np.full((ROWS, WIDE), ROWS)
+    want[5 : 5 + count] = count
+    np.testing.assert_array_equal(over.run(given, check_hazards=True)[present], want)
+    assert over.stats().hbm_write == 4 * count * WIDE
+
+
 def test_arrays_are_left_as_they_are_unless_they_are_given_up(pair: tuple[Any, Any]) -> None:
     plain, model = pair
     for place in range(4):

@@ -85,9 +85,16 @@ def test_what_was_not_used_for_longest_goes_first(model: Path, tmp_path: Path) -
     assert [path.stem for path in _entries(kept.folder)] == ["c", "d"]
 
 
-def test_an_unwritable_folder_keeps_nothing(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert _engine(model, tmp_path / "file").OptimizeGraph()(X).shape == (4, 8)
+def test_an_unwritable_folder_keeps_nothing_and_says_so_once(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "file"
+    folder.write_text("")
+    said = f"^{folder}: warning: must be a folder that programs can be kept in: File exists$"
+    with pytest.warns(UserWarning, match=said):
+        assert _engine(model, folder).OptimizeGraph()(X).shape == (4, 8)
+    program, cache = ge.compile(model, target="tiny").program, ProgramCache(folder)
+    with pytest.warns(UserWarning, match=said):
+        cache.put("a", program, {})
+    cache.put("a", program, {})
 
 
 def test_digests_tell_parts_apart(monkeypatch: Any, tmp_path: Path) -> None:

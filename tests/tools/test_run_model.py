@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +113,17 @@ def test_the_tools_find_each_others_programs(
     assert f"taken as it is from the cache in {folder}" in capsys.readouterr().out
     assert ge_run.main(command) == 0
     assert len(list(folder.glob("*.ge"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_one_line_of_warning(open_model: Path) -> None:
+    folder = open_model / "no"
+    command = [str(open_model), *TINY, "--shape", "x:3,6", "--cache", str(folder)]
+    # In a process of its own nothing catches warnings.
+    words = [sys.executable, "-m", "ge.tools.ge_compile", *command]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    why = "must be a folder that programs can be kept in: Not a directory"
+    assert (done.returncode, done.stderr) == (0, f"{folder}: warning: {why}\n")
 
 
 def test_each_part_is_kept(data_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

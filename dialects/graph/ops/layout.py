@@ -290,7 +290,8 @@ class SplitOp(MovingOp):
     def infer(x: Tensor, *, split: Shape, axis: int) -> list[Tensor]:
         shape = dims(x)
         a = axis_of(axis, len(shape))
-        need(sum(split) == shape[a], f"'split' must add up to {shape[a]}, got {list(split)}")
+        whole = sum(split) == shape[a] and min(split, default=0) >= 0
+        need(whole, f"'split' must add up to {shape[a]}, got {list(split)}")
         return [tensor((*shape[:a], s, *shape[a + 1 :]), x.element_type) for s in split]
 
     @staticmethod

@@ -74,6 +74,7 @@ class ResizeOp(TensorOp):
         for given in (scales, sizes) if scales and sizes else (scales or sizes,):
             fits = len(given) == len(dims(x))
             need(fits, f"must have a size for each dim of {x}, got {list(given)}")
+        need(all(0 < s < np.inf for s in scales), f"'scales' must be positive, got {list(scales)}")
         crops = how["coordinate_transformation_mode"] is Coordinates.TF_CROP_AND_RESIZE
         fits = not crops or len(roi) == 2 * len(dims(x))
         need(fits, f"'roi' must have the ends of each dim of {x}, got {list(roi)}")
