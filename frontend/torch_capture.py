@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.frontend.torch_operators import decompositions, translations
+from ge.frontend.torch_state import Kept, attribute_tensors
 
 OPSET = 23
 """The first that has attention and RMS norms as operators."""
@@ -35,22 +36,25 @@ MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 @dataclass
 class Structure:
-    """How results are put together: the leaves that are tensors are computed, the others known."""
+    """How a result, and what is kept in attributes by name, are put together.
+
+    The leaves that are tensors are computed, the others known.
+    """
 
     spec: Any = None
     leaves: list[Any] = field(default_factory=list)
     """None for a tensor."""
     tensors: list[bool] = field(default_factory=list)
 
-    def note(self, result: Any) -> tuple[torch.Tensor, ...]:
-        """Take a traced result apart; the tensors in order."""
-        leaves, self.spec = pytree.tree_flatten(result)
+    def note(self, result: Any, kept: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+        """Take what was traced apart; the tensors in order."""
+        leaves, self.spec = pytree.tree_flatten((result, kept))
         self.tensors = [isinstance(v, torch.Tensor) for v in leaves]
         self.leaves = [None if t else v for v, t in zip(leaves, self.tensors, strict=True)]
         return tuple(v for v, t in zip(leaves, self.tensors, strict=True) if t)
 
     def restore(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """A result like the traced one, of these tensors."""
+        """A pair like the traced one, of these tensors."""
         rest = iter(tensors)
         pairs = zip(self.leaves, self.tensors, strict=True)
         return pytree.tree_unflatten([next(rest) if t else v for v, t in pairs], self.spec)
@@ -72,6 +76,8 @@ class Captured:
     """Buffers that a run changes, by their names in the module: input and output."""
     changed: dict[int, str] = field(default_factory=dict)
     """Given tensors that a run changes: their place, and the output that they become."""
+    recorded: list[str] = field(default_factory=list)
+    """Attributes that a run gives new tensors without a look at the old ones."""
 
     @property
     def in_place(self) -> dict[str, str]:
@@ -94,8 +100,13 @@ class _Flat(nn.Module):
         rest = iter(tensors)
         leaves = [next(rest) if v is None else v[0] for v in self._fixed]
         args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-        # The hooks of the module run outside, where a call of it runs them.
-        return self._out.note(self.module.forward(*args, **kwargs))
+        before = Kept(self.module)
+        try:
+            # The hooks of the module run outside, where a call of it runs them.
+            result = self.module.forward(*args, **kwargs)
+        finally:
+            kept = before.undo()
+        return self._out.note(result, kept)
 
 
 def capture_module(module: nn.Module, leaves: Sequence[Any], spec: Any) -> Captured:
@@ -118,11 +129,19 @@ def capture_module(module: nn.Module, leaves: Sequence[Any], spec: Any) -> Captu
             raise refusal(e, name) from e
         captured = capture_program(program)
     captured.structure = structure
+    captured.recorded = _recorded(module, structure, program)
     _rename_inputs(captured, argument_names(module, leaves, spec))
     captured.buffers = {
         name.removeprefix("module."): pair for name, pair in captured.buffers.items()
     }
     return captured
+
+
+def _recorded(module: nn.Module, structure: Structure, program: ExportedProgram) -> list[str]:
+    """Attributes that are written and not read."""
+    _, kept = structure.restore([*range(sum(structure.tensors))])
+    read = {id(v) for v in program.constants.values()}
+    return [n for n in kept if not any(id(v) in read for v in attribute_tensors(module, n))]
 
 
 def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:

@@ -80,6 +80,7 @@ def notes_of(captured: Captured) -> dict[str, Any] | None:
         "tensors": structure.tensors,
         "buffers": captured.buffers,
         "changed": list(captured.changed.items()),
+        "recorded": captured.recorded,
     }
 
 
@@ -88,4 +89,5 @@ def captured_of(notes: dict[str, Any]) -> Captured:
     structure = Structure(pytree.treespec_loads(notes["spec"]), notes["leaves"], notes["tensors"])
     buffers = {name: (i, o) for name, (i, o) in notes["buffers"].items()}
     changed = {int(place): name for place, name in notes["changed"]}
-    return Captured(None, notes["inputs"], notes["outputs"], structure, buffers, changed)
+    of_tensors = buffers, changed, notes["recorded"]
+    return Captured(None, notes["inputs"], notes["outputs"], structure, *of_tensors)
