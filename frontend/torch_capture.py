@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.frontend.torch_operators import decompositions, translations
+from ge.frontend.torch_random import Draws
 from ge.frontend.torch_state import Kept, attribute_tensors
 
 OPSET = 23
@@ -78,6 +79,13 @@ class Captured:
     """Given tensors that a run changes: their place, and the output that they become."""
     recorded: list[str] = field(default_factory=list)
     """Attributes that a run gives new tensors without a look at the old ones."""
+
+    draws: Draws | None = None
+    """What is drawn for a run; None for what a cache remembers, which draws nothing."""
+
+    def drawn(self, given: Sequence[Any]) -> dict[str, torch.Tensor]:
+        """Random numbers for a run of what is given."""
+        return self.draws(given) if self.draws else {}
 
     @property
     def in_place(self) -> dict[str, str]:
@@ -169,6 +177,7 @@ def capture_functional(program: ExportedProgram) -> Captured:
     count = len(program.graph_signature.user_inputs)
     with quiet():
         try:
+            draws = Draws(program)
             effects = _effects_as_outputs(program)
             made = torch.onnx.export(
                 program,
@@ -181,7 +190,7 @@ def capture_functional(program: ExportedProgram) -> Captured:
         except Exception as e:
             raise refusal(e, "the exported program") from e
     assert made is not None
-    return _captured(made.model, count, effects)
+    return _captured(made.model, count, effects, draws)
 
 
 def _effects_as_outputs(program: ExportedProgram) -> list[OutputSpec]:
@@ -198,13 +207,15 @@ def _effects_as_outputs(program: ExportedProgram) -> list[OutputSpec]:
     return before
 
 
-def _captured(model: ir.Model, count: int, effects: Sequence[OutputSpec]) -> Captured:
+def _captured(model: ir.Model, count: int, effects: Sequence[OutputSpec], draws: Draws) -> Captured:
     graph = model.graph
     given = [v.name or "" for v in graph.inputs]
-    if len(given) != count:
+    for draw, name in zip(draws.each, given[count:], strict=False):
+        draw.name = name
+    if len(given) != count + len(draws.each):
         raise UnsupportedError(f"a program must take {count} tensors, its ONNX form {len(given)}")
     outputs = _apart(graph)
-    captured = Captured(model, given, [], None)
+    captured = Captured(model, given[:count], [], None, draws=draws)
     for name, effect in zip(outputs, effects, strict=True):
         if effect.kind is OutputKind.BUFFER_MUTATION:
             assert effect.target is not None
@@ -343,7 +354,7 @@ def _rename_inputs(captured: Captured, names: Sequence[str]) -> None:
     graph = captured.model.graph
     taken = {v.name for v in graph.outputs} | set(graph.initializers)
     if taken.isdisjoint(names) and len(set(names)) == len(names) == len(captured.inputs):
-        for value, name in zip(graph.inputs, names, strict=False):
+        for value, name in zip(graph.inputs, names, strict=False):  # Drawn ones come behind.
             value.name = name
         captured.inputs[:] = names
 

@@ -24,7 +24,15 @@ OWN = frozenset(vars(nn.Module()))
 
 def plain_attributes(part: nn.Module) -> Iterator[tuple[str, Any]]:
     """The attributes that a module's own code has given it; no parameters, buffers or modules."""
-    return ((name, value) for name, value in vars(part).items() if name not in OWN)
+    for name, value in vars(part).items():
+        if name not in OWN and not (name[0] == "_" and _is_of_torch(part)):
+            yield name, value
+
+
+def _is_of_torch(part: nn.Module) -> bool:
+    """Whether torch has given it attributes for itself, such as weights in another order."""
+    known = [c for c in type(part).__mro__ if c.__module__.startswith("torch.")]
+    return known[0] is not nn.Module
 
 
 class Kept:

@@ -61,9 +61,9 @@ def _version(name: str) -> str:
 
 
 def notes_of(captured: Captured) -> dict[str, Any] | None:
-    """What a capture is besides its model, as JSON; None for results that JSON cannot describe."""
+    """What a capture is besides its model, as JSON; None for what JSON cannot describe."""
     structure = captured.structure
-    if structure is None:
+    if structure is None or (captured.draws and captured.draws.each):
         return None
     try:
         spec = pytree.treespec_dumps(structure.spec)

@@ -67,6 +67,8 @@ class Specialised:
             for name, tensor in zip(how.inputs, tensors, strict=True)
             if name in known
         }
+        drawn = how.drawn(tensors)
+        given |= {name: to_argument(name, v) for name, v in drawn.items() if name in known}
         held = {i: buffers[name] for name, (i, _) in how.buffers.items() if i in known}
         given |= {name: to_argument(name, tensor) for name, tensor in held.items()}
         results = self.compiled.run(given, check_hazards=check, in_place=True)

@@ -87,6 +87,12 @@ def test_what_a_module_keeps_is_kept(kind: Any, programs: int) -> None:
     assert getattr(type(device), MODEL).compiles == programs
 
 
+def test_what_torch_keeps_for_itself_is_no_result() -> None:
+    plain, x = nn.LSTM(4, 5).train(), torch.randn(3, 2, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(GraphEngine(CONFIG).Optimize(plain)(x), plain(x))
+
+
 def _kept(part: nn.Module) -> dict[str, Any]:
     own = vars(nn.Module())
     plain = {n: v for n, v in vars(part).items() if n not in own and v is not None}
