@@ -27,7 +27,8 @@ from torch.utils import _pytree as pytree
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.frontend.torch_operators import decompositions, translations
 from ge.frontend.torch_random import Draws
-from ge.frontend.torch_state import Kept, attribute_tensors
+from ge.frontend.torch_records import opened
+from ge.frontend.torch_state import FIXED, Kept, attribute_tensors
 
 OPSET = 23
 """The first that has attention and RMS norms as operators."""
@@ -49,7 +50,13 @@ class Structure:
 
     def note(self, result: Any, kept: dict[str, Any]) -> tuple[torch.Tensor, ...]:
         """Take what was traced apart; the tensors in order."""
-        leaves, self.spec = pytree.tree_flatten((result, kept))
+        leaves, self.spec = pytree.tree_flatten((pytree.tree_map(opened, result), kept))
+        other = [v for v in leaves if not isinstance(v, (torch.Tensor, *FIXED))]
+        if other:
+            raise UnsupportedError(
+                "a result must be of tensors, numbers, texts, and lists or dataclasses of them, "
+                f"got a {type(other[0]).__name__}"
+            )
         self.tensors = [isinstance(v, torch.Tensor) for v in leaves]
         self.leaves = [None if t else v for v, t in zip(leaves, self.tensors, strict=True)]
         return tuple(v for v, t in zip(leaves, self.tensors, strict=True) if t)
@@ -214,6 +221,8 @@ def _captured(model: ir.Model, count: int, effects: Sequence[OutputSpec], draws:
         draw.name = name
     if len(given) != count + len(draws.each):
         raise UnsupportedError(f"a program must take {count} tensors, its ONNX form {len(given)}")
+    if not effects:
+        raise UnsupportedError("a program must give tensors back or change some, got none")
     outputs = _apart(graph)
     captured = Captured(model, given[:count], [], None, draws=draws)
     for name, effect in zip(outputs, effects, strict=True):
@@ -354,7 +363,7 @@ def _rename_inputs(captured: Captured, names: Sequence[str]) -> None:
     graph = captured.model.graph
     taken = {v.name for v in graph.outputs} | set(graph.initializers)
     if taken.isdisjoint(names) and len(set(names)) == len(names) == len(captured.inputs):
-        for value, name in zip(graph.inputs, names, strict=False):  # Drawn ones come behind.
+        for value, name in zip(graph.inputs, names, strict=False):
             value.name = name
         captured.inputs[:] = names
 
