@@ -26,6 +26,9 @@ from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.frontend.torch_operators import decompositions, translations
+from ge.frontend.torch_random import Draws
+from ge.frontend.torch_records import opened
+from ge.frontend.torch_state import FIXED, Kept, attribute_tensors
 
 OPSET = 23
 """The first that has attention and RMS norms as operators."""
@@ -35,22 +38,31 @@ MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 @dataclass
 class Structure:
-    """How results are put together: the leaves that are tensors are computed, the others known."""
+    """How a result, and what is kept in attributes by name, are put together.
+
+    The leaves that are tensors are computed, the others known.
+    """
 
     spec: Any = None
     leaves: list[Any] = field(default_factory=list)
     """None for a tensor."""
     tensors: list[bool] = field(default_factory=list)
 
-    def note(self, result: Any) -> tuple[torch.Tensor, ...]:
-        """Take a traced result apart; the tensors in order."""
-        leaves, self.spec = pytree.tree_flatten(result)
+    def note(self, result: Any, kept: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+        """Take what was traced apart; the tensors in order."""
+        leaves, self.spec = pytree.tree_flatten((pytree.tree_map(opened, result), kept))
+        other = [v for v in leaves if not isinstance(v, (torch.Tensor, *FIXED))]
+        if other:
+            raise UnsupportedError(
+                "a result must be of tensors, numbers, texts, and lists or dataclasses of them, "
+                f"got a {type(other[0]).__name__}"
+            )
         self.tensors = [isinstance(v, torch.Tensor) for v in leaves]
         self.leaves = [None if t else v for v, t in zip(leaves, self.tensors, strict=True)]
         return tuple(v for v, t in zip(leaves, self.tensors, strict=True) if t)
 
     def restore(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """A result like the traced one, of these tensors."""
+        """A pair like the traced one, of these tensors."""
         rest = iter(tensors)
         pairs = zip(self.leaves, self.tensors, strict=True)
         return pytree.tree_unflatten([next(rest) if t else v for v, t in pairs], self.spec)
@@ -72,6 +84,15 @@ class Captured:
     """Buffers that a run changes, by their names in the module: input and output."""
     changed: dict[int, str] = field(default_factory=dict)
     """Given tensors that a run changes: their place, and the output that they become."""
+    recorded: list[str] = field(default_factory=list)
+    """Attributes that a run gives new tensors without a look at the old ones."""
+
+    draws: Draws | None = None
+    """What is drawn for a run; None for what a cache remembers, which draws nothing."""
+
+    def drawn(self, given: Sequence[Any]) -> dict[str, torch.Tensor]:
+        """Random numbers for a run of what is given."""
+        return self.draws(given) if self.draws else {}
 
     @property
     def in_place(self) -> dict[str, str]:
@@ -94,8 +115,13 @@ class _Flat(nn.Module):
         rest = iter(tensors)
         leaves = [next(rest) if v is None else v[0] for v in self._fixed]
         args, kwargs = pytree.tree_unflatten(leaves, self._spec)
-        # The hooks of the module run outside, where a call of it runs them.
-        return self._out.note(self.module.forward(*args, **kwargs))
+        before = Kept(self.module)
+        try:
+            # The hooks of the module run outside, where a call of it runs them.
+            result = self.module.forward(*args, **kwargs)
+        finally:
+            kept = before.undo()
+        return self._out.note(result, kept)
 
 
 def capture_module(module: nn.Module, leaves: Sequence[Any], spec: Any) -> Captured:
@@ -118,11 +144,19 @@ def capture_module(module: nn.Module, leaves: Sequence[Any], spec: Any) -> Captu
             raise refusal(e, name) from e
         captured = capture_program(program)
     captured.structure = structure
+    captured.recorded = _recorded(module, structure, program)
     _rename_inputs(captured, argument_names(module, leaves, spec))
     captured.buffers = {
         name.removeprefix("module."): pair for name, pair in captured.buffers.items()
     }
     return captured
+
+
+def _recorded(module: nn.Module, structure: Structure, program: ExportedProgram) -> list[str]:
+    """Attributes that are written and not read."""
+    _, kept = structure.restore([*range(sum(structure.tensors))])
+    read = {id(v) for v in program.constants.values()}
+    return [n for n in kept if not any(id(v) in read for v in attribute_tensors(module, n))]
 
 
 def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
@@ -150,6 +184,7 @@ def capture_functional(program: ExportedProgram) -> Captured:
     count = len(program.graph_signature.user_inputs)
     with quiet():
         try:
+            draws = Draws(program)
             effects = _effects_as_outputs(program)
             made = torch.onnx.export(
                 program,
@@ -162,7 +197,7 @@ def capture_functional(program: ExportedProgram) -> Captured:
         except Exception as e:
             raise refusal(e, "the exported program") from e
     assert made is not None
-    return _captured(made.model, count, effects)
+    return _captured(made.model, count, effects, draws)
 
 
 def _effects_as_outputs(program: ExportedProgram) -> list[OutputSpec]:
@@ -179,13 +214,17 @@ def _effects_as_outputs(program: ExportedProgram) -> list[OutputSpec]:
     return before
 
 
-def _captured(model: ir.Model, count: int, effects: Sequence[OutputSpec]) -> Captured:
+def _captured(model: ir.Model, count: int, effects: Sequence[OutputSpec], draws: Draws) -> Captured:
     graph = model.graph
     given = [v.name or "" for v in graph.inputs]
-    if len(given) != count:
+    for draw, name in zip(draws.each, given[count:], strict=False):
+        draw.name = name
+    if len(given) != count + len(draws.each):
         raise UnsupportedError(f"a program must take {count} tensors, its ONNX form {len(given)}")
+    if not effects:
+        raise UnsupportedError("a program must give tensors back or change some, got none")
     outputs = _apart(graph)
-    captured = Captured(model, given, [], None)
+    captured = Captured(model, given[:count], [], None, draws=draws)
     for name, effect in zip(outputs, effects, strict=True):
         if effect.kind is OutputKind.BUFFER_MUTATION:
             assert effect.target is not None

@@ -194,9 +194,11 @@ class Simulator:
         with _calculating() if functional else few_collections():
             cores, clocks = run.cores()
             walk(cores, progress, self._convoy(run, cores))
+        outputs = _outputs(self.program, run.device) if functional else {}
         if run.recording is not None:
             self._keep(run.recording, sum(core.count for core in cores), state)
-        outputs = _outputs(self.program, run.device) if functional else {}
+            # Runs of the recording write over the memory that it was made on.
+            outputs = {name: array.copy() for name, array in outputs.items()}
         stats = self._stats(run, cores, clocks)
         spans = [clock.spans or [] for clock in clocks]
         return Result(

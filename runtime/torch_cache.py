@@ -61,9 +61,9 @@ def _version(name: str) -> str:
 
 
 def notes_of(captured: Captured) -> dict[str, Any] | None:
-    """What a capture is besides its model, as JSON; None for results that JSON cannot describe."""
+    """What a capture is besides its model, as JSON; None for what JSON cannot describe."""
     structure = captured.structure
-    if structure is None:
+    if structure is None or (captured.draws and captured.draws.each):
         return None
     try:
         spec = pytree.treespec_dumps(structure.spec)
@@ -80,6 +80,7 @@ def notes_of(captured: Captured) -> dict[str, Any] | None:
         "tensors": structure.tensors,
         "buffers": captured.buffers,
         "changed": list(captured.changed.items()),
+        "recorded": captured.recorded,
     }
 
 
@@ -88,4 +89,5 @@ def captured_of(notes: dict[str, Any]) -> Captured:
     structure = Structure(pytree.treespec_loads(notes["spec"]), notes["leaves"], notes["tensors"])
     buffers = {name: (i, o) for name, (i, o) in notes["buffers"].items()}
     changed = {int(place): name for place, name in notes["changed"]}
-    return Captured(None, notes["inputs"], notes["outputs"], structure, buffers, changed)
+    of_tensors = buffers, changed, notes["recorded"]
+    return Captured(None, notes["inputs"], notes["outputs"], structure, *of_tensors)

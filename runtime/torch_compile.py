@@ -78,14 +78,16 @@ class Graph:
             tuple((n, v.dtype, tuple(v.shape)) for n, v in tensors.items()),
             tuple(sizes.items()),
         )
+        drawn = self._captured.drawn(given)
         found = self._known.get(key)
         if found is None:
-            shapes = {n: tuple(v.shape) for n, v in tensors.items()}
+            shapes = {n: tuple(v.shape) for n, v in (tensors | drawn).items()}
             found = Specialised.of(self._captured, self._options, shapes, sizes)
             self._known[key] = found
         program = found.compiled
         known = {tensor.name for tensor in program.program.inputs}
-        arrays = {n: to_argument(n, v) for n, v in tensors.items() if n in known}
+        everything = (tensors | drawn).items()
+        arrays = {n: to_argument(n, v) for n, v in everything if n in known}
         results = program.run(arrays, check_hazards=self._check)
         outs = [to_tensor(results[n]) for n in self._captured.outputs]
         pairs = zip(outs, self._numbers, strict=True)

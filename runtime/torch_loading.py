@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,9 @@ class TorchLoaded:
         own = twin(model) if self._script is None else model
         how: dict[str, Any] = {"check": config.check_hazards, "cache": cache_in(config.cache_dir)}
         self._model = runner_of(own, options, **how)
-        self.callable = optimized(own, self._model) if self._script is None else self._model
+        self.callable = self._model
+        if self._script is None:
+            self.callable = optimized(own, self._model, partial(_again, config))
 
     def saved(self) -> Specialised:
         """The model in the shapes of the last call."""
@@ -62,3 +65,8 @@ class TorchLoaded:
         with quiet():
             closed = script if script.training else torch.jit.freeze(script)
         write_script(closed, path)
+
+
+def _again(config: OptimizeConfig, module: nn.Module) -> Any:
+    """Another module, optimised in the same way."""
+    return TorchLoaded(module, config).callable

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.frontend.torch_arrays import to_argument, to_array, to_tensor
 from ge.frontend.torch_capture import Captured, capture_module, flatten_arguments
+from ge.frontend.torch_state import FIXED, Simple, keep, plain_attributes
 from ge.lowering.pipelines import Options
 from ge.runtime.compiled import CompiledModel, finish
 from ge.runtime.driver import Compilation, begin, few_collections
@@ -21,14 +22,8 @@ from ge.runtime.program_cache import ProgramCache
 from ge.runtime.source import Source
 from ge.runtime.torch_cache import captured_of, module_key, notes_of
 
-Simple = (bool, int, float, str, type(None))
-"""Attributes of a module that its code may branch on, and that are cheap to compare."""
-
 MOST_ITEMS = 64
 """Of longer lists only the length is compared."""
-
-FIXED = (*Simple, complex, slice, Enum, torch.dtype, torch.device)
-"""Arguments besides tensors: their values are part of a program."""
 
 
 class Specialised:
@@ -63,7 +58,7 @@ class Specialised:
         return self._simplify()
 
     def run(self, module: nn.Module, tensors: Sequence[torch.Tensor], *, check: bool) -> Any:
-        """The module's result; buffers and tensors that it changes are changed."""
+        """The module's result; buffers, attributes and tensors that it changes are changed."""
         how = self.captured
         buffers = dict(module.named_buffers()) if how.buffers else {}
         known = {tensor.name for tensor in self.compiled.program.inputs}
@@ -72,6 +67,8 @@ class Specialised:
             for name, tensor in zip(how.inputs, tensors, strict=True)
             if name in known
         }
+        drawn = how.drawn(tensors)
+        given |= {name: to_argument(name, v) for name, v in drawn.items() if name in known}
         held = {i: buffers[name] for name, (i, _) in how.buffers.items() if i in known}
         given |= {name: to_argument(name, tensor) for name, tensor in held.items()}
         results = self.compiled.run(given, check_hazards=check, in_place=True)
@@ -80,7 +77,11 @@ class Specialised:
         for tensor, output in changed:
             _change(tensor, to_tensor(results[output]))
         outs = [to_tensor(results[name]) for name in how.outputs]
-        return outs if how.structure is None else how.structure.restore(outs)
+        if how.structure is None:
+            return outs
+        result, kept = how.structure.restore(outs)
+        keep(module, kept)
+        return result
 
 
 def _change(tensor: torch.Tensor, made: torch.Tensor) -> None:
@@ -173,7 +174,10 @@ class TorchModel:
 
     def _fingerprint(self) -> int:
         """A number that changes when a parameter does, also one that torch does not know of."""
-        changing = {name for s in self._known.values() for name in s.captured.buffers}
+        known = [s.captured for s in self._known.values()]
+        changing = {name for captured in known for name in captured.buffers}
+        if known:
+            changing |= set.intersection(*(set(captured.recorded) for captured in known))
         total = 0
         for name, tensor in _tensors(self.module):
             if name not in changing:
@@ -184,10 +188,17 @@ class TorchModel:
 def _tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """All that a program may have as a weight: attributes that are plain tensors too."""
     for prefix, part in module.named_modules():
-        for holder in (part._parameters, part._buffers, vars(part)):
+        dot = f"{prefix}." if prefix else ""
+        for holder in (part._parameters, part._buffers, dict(plain_attributes(part))):
             for name, value in holder.items():
-                if isinstance(value, torch.Tensor):
-                    yield f"{prefix}.{name}" if prefix else name, value
+                for leaf in _leaves(value):
+                    if isinstance(leaf, torch.Tensor):
+                        yield f"{dot}{name}", leaf
+
+
+def _leaves(value: Any) -> Sequence[Any]:
+    few = isinstance(value, (list, tuple, dict)) and len(value) <= MOST_ITEMS
+    return pytree.tree_leaves(value) if few else (value,)
 
 
 def _bytes(tensor: torch.Tensor) -> Any:
@@ -209,10 +220,17 @@ def _form(leaf: Any) -> Any:
 def _state(module: nn.Module) -> Iterator[Any]:
     """What the code of a module may branch on: its plain attributes, and those of its settings."""
     for part in module.modules():
-        for name, value in vars(part).items():
+        yield part.training
+        for name, value in plain_attributes(part):
             if isinstance(value, Simple):
                 yield value
-            elif name[0] != "_" and isinstance(value, (list, tuple, dict, set)):
-                yield repr(value) if len(value) <= MOST_ITEMS else len(value)
+            elif isinstance(value, (list, tuple, dict, set)):
+                few = len(value) <= MOST_ITEMS
+                yield repr(pytree.tree_map(_plain, value)) if few else len(value)
             elif name.endswith("config") and hasattr(value, "__dict__"):
                 yield from (v for v in vars(value).values() if isinstance(v, Simple))
+
+
+def _plain(value: Any) -> Any:
+    """A tensor without its numbers: it is a weight."""
+    return _form(value) if isinstance(value, torch.Tensor) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -13,10 +14,11 @@ MODEL = "__ge_model__"
 """The attribute of a class made here."""
 
 
-def optimized(module: nn.Module, model: Any) -> nn.Module:
+def optimized(module: nn.Module, model: Any, again: Callable[[nn.Module], nn.Module]) -> nn.Module:
     """`module` with `model(...)` as its forward pass: of the same class, and with its attributes.
 
-    A subclass, not a wrapper: methods of the class, `generate` among them, then call it.
+    A subclass, not a wrapper: methods of the class, `generate` among them, then call it. Copies of
+    it, those in files too, are what `again` makes of copies of the module: `model` knows only this.
     """
     cls = type(module)
 
@@ -27,12 +29,23 @@ def optimized(module: nn.Module, model: Any) -> nn.Module:
             return cls.forward(self, *args, **kwargs)
         return model(*args, **kwargs)
 
+    def deep_copy(self: nn.Module, memo: dict[int, Any]) -> nn.Module:
+        return again(copy.deepcopy(_of_class(self, cls), memo))
+
+    def reduce(self: nn.Module, protocol: Any) -> Any:
+        return again, (_of_class(self, cls),)
+
     body = {"forward": forward, MODEL: model, "__module__": cls.__module__}
-    made: Any = object.__new__(type(cls.__name__, (cls,), body))
+    body |= {"__deepcopy__": deep_copy, "__reduce_ex__": reduce}
+    return _of_class(module, type(cls.__name__, (cls,), body))
+
+
+def _of_class(module: nn.Module, cls: type[nn.Module]) -> nn.Module:
+    """The module under another class."""
+    made = object.__new__(cls)
     # One dictionary for both: a change of the one's attributes is a change of the other's.
     object.__setattr__(made, "__dict__", vars(module))
-    module_made: nn.Module = made
-    return module_made
+    return made
 
 
 def move_to_device(module: nn.Module) -> nn.Module:
@@ -46,11 +59,10 @@ def move_to_device(module: nn.Module) -> nn.Module:
         from ge.runtime.torch_compile import Learning
         from ge.runtime.torch_runner import runner_of
 
-        plain: Any = object.__new__(type(module))
-        object.__setattr__(plain, "__dict__", vars(module))
+        plain = _of_class(module, type(module))
         options = replace(checked(OptimizeConfig().options()), narrow=True)
         runner = runner_of(plain, options, cache=cache_in(""))
-        made = optimized(plain, Learning(plain, runner))
+        made = optimized(plain, Learning(plain, runner), move_to_device)
         object.__setattr__(module, "__class__", type(made))
     return module
 

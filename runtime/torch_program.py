@@ -76,4 +76,6 @@ def _structure(program: torch.export.ExportedProgram) -> Structure:
     outs = [s.arg for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
     known = [getattr(a, "value", None) for a in outs]
     tensors = [not hasattr(a, "value") for a in outs]
-    return Structure(spec, known, tensors)
+    result = pytree.tree_unflatten(range(len(outs)), spec)
+    # A program keeps nothing in attributes.
+    return Structure(pytree.tree_structure((result, {})), known, tensors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,5 +34,10 @@ def _place_encoder(module: Any, options: Options, **how: Any) -> None:
     for parent in list(module.modules()):
         for name, part in parent.named_children():
             if part is encoder:
-                setattr(parent, name, optimized(encoder, TorchModel(encoder, options, **how)))
+                setattr(parent, name, _placed(options, how, encoder))
                 return
+
+
+def _placed(options: Options, how: dict[str, Any], encoder: nn.Module) -> nn.Module:
+    model = TorchModel(encoder, options, **how)
+    return optimized(encoder, model, partial(_placed, options, how))

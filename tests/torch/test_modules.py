@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -124,6 +125,44 @@ def test_each_shape_is_compiled_once() -> None:
         x = torch.randn(rows, 4)
         close(device(x), module(x).detach())
     assert type(device).__ge_model__.compiles == 2
+
+
+@dataclass(frozen=True)
+class Found:
+    """A result with a name for everything."""
+
+    sum: torch.Tensor
+    parts: list[Any]
+
+
+def test_results_may_be_dataclasses() -> None:
+    class Finds(nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, Found]:
+            return {"all": Found(x.sum(), [Found(x + 1, []), 3, None])}
+
+    device, x = GraphEngine(CONFIG).Optimize(Finds()), torch.randn(2, 3)
+    for _ in range(2):
+        found = device(x)["all"]
+        assert isinstance(found, Found)
+        assert isinstance(found.parts[0], Found)
+        assert found.parts[1:] == [3, None]
+        close([found.sum, found.parts[0].sum], [x.sum(), x + 1])
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda x: [object()], "a result must be of tensors.*got a object"),
+        (lambda x: 3, "must give tensors back or change some, got none"),
+    ],
+)
+def test_other_results_are_refused(result: Any, message: str) -> None:
+    class Gives(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return result(x)
+
+    with pytest.raises(UnsupportedError, match=message):
+        GraphEngine(CONFIG).Optimize(Gives())(torch.ones(2))
 
 
 @pytest.mark.parametrize(
