@@ -104,7 +104,12 @@ class _Builder:
         if steps and self.description.until is not None:
             main.op.properties["until"] = MapAttr((self.description.until,))
         within = self.tiling.within
-        return self.loop(main, within, "within") if within else main
+        if not within:
+            return main
+        parts = self.loop(main, within, "within")
+        if self.tiling.flows:
+            parts.op.properties["flows"] = UnitAttr()
+        return parts
 
     def blocks(self) -> Scope:
         """The loop over blocks, which are dealt to the cores."""
@@ -345,6 +350,9 @@ class _Group:
             home = b.top if carried else self.scope if name in self.elsewhere else self.at
             value = b.values[name]
             b.buffers[name] = b.buffer(name, identity(value.dims), Space.UB, value.dtype, home)
+            if carried and b.tiling.flows:
+                # A part of one tile is still there when another part of the next one comes.
+                b.buffers[name].properties["spread"] = UnitAttr()
         return b.buffers[name]
 
 

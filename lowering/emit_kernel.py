@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -20,6 +21,7 @@ from ge.dialects.npu.tree import (
     VectorOp,
 )
 from ge.lowering.allocate_registers import allocate
+from ge.lowering.delays import Delays
 from ge.lowering.emit_statement import StatementWriter
 from ge.lowering.frames import Frame
 from ge.lowering.load_ahead import FLAG, HAND_OVER, Ahead, above
@@ -62,6 +64,10 @@ class _Emitter:
         self.arguments: dict[SSAValue, Virtual] = {arg: self.out.register() for arg in args}
         self.statements = StatementWriter(self.out, kernel, self.arguments)
         self.bases: dict[ForOp, Virtual] = {}
+        self.flowing: dict[ForOp, Delays] = {}
+        """Loops whose stages are not over yet."""
+        self.entry = 0
+        """The line in front of which all is set up."""
         self.core: Scalar = 0
 
     def lines(self) -> list[Line]:
@@ -69,10 +75,12 @@ class _Emitter:
         counted = {load.parent_op() for load in self.ahead}
         for op in self.kernel.body.walk():
             inner = isinstance(op, ForOp) and op.parent_op() is not self.kernel
-            if isinstance(op, ForOp) and inner and (_rotates(op) or op in counted):
+            if isinstance(op, ForOp) and inner and (_rotates(op) or op in counted or op.flows):
                 self.bases[op] = self.out.variable(0)
+        self.entry = len(self.out.lines)
         for child in self.kernel.body.block.ops:
             self.child(child, frame)
+            self.run_out()
         return self.allocated(stay=False)
 
     def start(self) -> Frame:
@@ -158,11 +166,9 @@ class _Emitter:
 
     def loop(self, op: ForOp, frame: Frame) -> None:
         trips = self.trips(op, frame)
-        children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
-        stages = {c: stage_of(c) for c in children}
+        children, stages = _in_stages(op)
         most = max(stages.values(), default=0)
-        children.sort(key=stages.__getitem__)
-        passes = self.out.add(trips.mine, most)
+        passes = self.out.add(trips.mine, 0 if op.flows else most)
         if passes == 1:
             self.iteration(op, frame, trips, children, stages, most, 0)
         else:
@@ -199,6 +205,9 @@ class _Emitter:
         counter: Scalar,
     ) -> None:
         """One pass over the body: what is of stage s works on the iteration s before."""
+        if op.flows:
+            self.flowing_iteration(op, frame, trips, children, stages, most, counter)
+            return
         for stage, group in groupby(children, stages.__getitem__):
             with self.out.scope():
                 turn = self.out.sub(counter, stage)
@@ -208,6 +217,47 @@ class _Emitter:
                     self.child(child, inner)
             if skip:
                 self.out.place(skip)
+
+    def flowing_iteration(
+        self,
+        op: ForOp,
+        frame: Frame,
+        trips: _Trips,
+        children: list[Operation],
+        stages: dict[Operation, int],
+        most: int,
+        counter: Scalar,
+    ) -> None:
+        """The same where the iterations before may belong to an earlier run of the loop."""
+        begun, delays = len(self.out.lines), Delays(self.out, most)
+        with self.out.scope():
+            now = self.frame(op, frame, trips, counter)
+            delays.begin(now)
+            for stage, group in groupby(children, stages.__getitem__):
+                self.stage(group, delays.frame(stage) if stage else now, stage, now.turn)
+            delays.move_on(begun, self.entry)
+        self.flowing[op] = delays
+
+    def stage(self, group: Iterable[Operation], frame: Frame, least: int, begun: Scalar) -> None:
+        """Children of a loop, unless fewer iterations than `least` have begun before."""
+        skip = self.out.label()
+        if least:
+            self.out.emit("bz", self.out.compute("sle", least, begun), Name(skip))
+        with self.out.scope():
+            for child in group:
+                self.child(child, frame)
+        if least:
+            self.out.place(skip)
+
+    def run_out(self) -> None:
+        """What is left over of the loops that flow."""
+        for op, delays in self.flowing.items():
+            children, stages = _in_stages(op)
+            for step in range(1, delays.most + 1):
+                for stage, group in groupby(children, stages.__getitem__):
+                    if (behind := stage - step + 1) > 0:
+                        self.stage(group, delays.frame(behind), behind, self.bases[op])
+        self.flowing.clear()
 
     def guard(self, turn: Scalar, trips: Scalar, stage: int, most: int) -> str | None:
         """Jump over a stage that has nothing to do yet, or nothing any more."""
@@ -267,6 +317,13 @@ class _Emitter:
         """The clock wants to know how many cores work in this wave: the last one has fewer."""
         left = self.out.sub(total, first)
         self.out.emit("share", self.out.min(left, self.cores))
+
+
+def _in_stages(op: ForOp) -> tuple[list[Operation], dict[Operation, int]]:
+    """What stands in a loop, stage by stage, and the stages."""
+    children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
+    stages = {c: stage_of(c) for c in children}
+    return sorted(children, key=stages.__getitem__), stages
 
 
 def _rotates(op: ForOp) -> bool:

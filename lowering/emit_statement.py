@@ -48,7 +48,8 @@ class StatementWriter:
         assert kernel.dims is not None
         self.extents = dict(kernel.dims.data)
         self.order = list(self.extents)
-        self.bytes = _sizes(root(kernel))
+        self.boxes = _boxes(root(kernel))
+        self.bytes = {buffer: bytes_of(buffer, box) for buffer, box in self.boxes.items()}
 
     def write(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
         if isinstance(op, MatrixOp):
@@ -110,9 +111,15 @@ class StatementWriter:
             offset = self.out.add(offset, self.out.mul(ahead, step))
             for dim, n in axis.terms:
                 strides[dim] = self.out.add(strides.get(dim, 0), self.out.mul(step, n))
-            step = self.out.mul(step, self.extent(axis, home))
+            step = self.out.mul(step, self.pitch(buffer, axis, home))
         at = self.plus(self.slot(buffer, frame), self.out.mul(offset, dtype.bytes))
         return View(at, strides, dtype)
+
+    def pitch(self, buffer: BufferOp, axis: Axis, home: Frame) -> Scalar:
+        """How many places of an axis the buffer has room for, as far as the current box goes."""
+        if buffer.spread is None:
+            return self.extent(axis, home)
+        return axis.extent(self.boxes[buffer])
 
     def dims(self, used: set[str], frame: Frame, last: Sequence[str] = ()) -> list[str]:
         """The dimensions more than one place wide, in the kernel's order, `last` behind."""
@@ -350,9 +357,10 @@ def _virtual(base: Any) -> Virtual:
     return base
 
 
-def _sizes(scope: Scope) -> dict[BufferOp, int]:
+def _boxes(scope: Scope) -> dict[BufferOp, dict[str, int]]:
+    """By buffer, the largest size of each dimension in its loop."""
     return {
-        op: bytes_of(op, s.sizes)
+        op: s.sizes
         for s in scopes(scope)
         for op in s.block.ops
         if isinstance(op, BufferOp)

@@ -236,6 +236,8 @@ class ForOp(TreeOp):
     With `cores` its iterations are dealt to the cores in turn, `backwards` from the last one on.
     With `until`, a map of one axis, it ends with the tile that holds the highest place of that
     axis. `orders = ["fix mte2"]` lets the first work of MTE2 wait for the last of FIX before it.
+    With `flows` its stages do not end with it: what is left over runs beside the loop's next run,
+    and behind the kernel's last.
     """
 
     name = "npu.for"
@@ -245,6 +247,7 @@ class ForOp(TreeOp):
     backwards = opt_prop_def(UnitAttr)
     until = opt_prop_def(MapAttr)
     orders = opt_prop_def(ArrayAttr[StringAttr])
+    flows = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
     assembly_format = "$label $steps attr-dict-with-keyword $body"
@@ -255,7 +258,8 @@ class BufferOp(TreeOp):
     """
     A buffer of the loop it stands in, with room for the box that `map` spans there.
 
-    `copies` boxes lie behind each other from `address` on; iterations use them in turn.
+    `copies` boxes lie behind each other from `address` on; iterations use them in turn. In one that
+    is `spread` smaller tiles lie as far apart as those of the largest box.
     """
 
     name = "npu.buffer"
@@ -263,6 +267,7 @@ class BufferOp(TreeOp):
     map = prop_def(MapAttr)
     copies = opt_prop_def(IntegerAttr[I64])
     address = opt_prop_def(IntegerAttr[I64])
+    spread = opt_prop_def(UnitAttr)
     result = result_def(BufferType)
     assembly_format = "$label $map attr-dict `:` type($result)"
 

@@ -37,6 +37,8 @@ class Tiling:
     """Operands that must not be loaded outside a loop: memory would overflow."""
     copies: Pairs = ()
     """Copies of buffers, by label; the others get what there is room for."""
+    flows: bool = False
+    """Whether parts of a tile follow those of the tile before without a gap."""
     orders: tuple[tuple[str, str, str], ...] = ()
     """A loop and two units: the second waits for what the first did an iteration before."""
 
@@ -51,8 +53,9 @@ class Tiling:
 
 def tiled(description: Description, tiling: Tiling) -> Description:
     """The kernel that a tiling cuts: a product in pieces where it says so."""
-    pieces = tiling.sequential and may_be_in_pieces(description)
-    return in_pieces(description) if pieces else description
+    if not tiling.sequential or not may_be_in_pieces(description):
+        return description
+    return in_pieces(description, tiling.sequential, 2 if tiling.flows else 1)
 
 
 def in_turns(tiling: Tiling) -> Tiling:
@@ -80,7 +83,7 @@ def parse_tiling(text: str) -> Tiling:
     """A tiling written as clauses.
 
     `block m=128 n=256; nest acc k=512 k=64; load a acc_k512; chunk 0 m=64; copies a_l1=1`, and
-    `inner n=64`, `within m=64`, `sequential 128`, `stage 1`, `pin x0 block`,
+    `inner n=64`, `within m=64`, `sequential 128`, `stage 1`, `flows`, `pin x0 block`,
     `order block fix mte2`. Raises InputError naming the clause.
     """
     found: dict[str, Any] = {"block": ()}
@@ -114,6 +117,7 @@ def text_of(tiling: Tiling) -> str:
     clauses += [f"load {name} {loop}" for name, loop in tiling.loads if loop]
     clauses += [f"chunk {number} {pairs((cut,))}" for number, cut in tiling.chunks]
     clauses += [f"stage {tiling.final_stage}"] * bool(tiling.final_stage)
+    clauses += ["flows"] * tiling.flows
     clauses += [f"pin {name} {loop}" for name, loop in sorted(tiling.pinned)]
     clauses += [f"order {' '.join(order)}" for order in tiling.orders]
     return "; ".join(clauses)
@@ -189,6 +193,7 @@ _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "load": ("loads", lambda words: (_two(words),)),
     "chunk": ("chunks", lambda words: ((int(words[0]), _pairs(words[1:])[0]),)),
     "stage": ("final_stage", lambda words: (0, 1)[int(words[0])]),
+    "flows": ("flows", lambda words: (True,)[len(words)]),
     "pin": ("pinned", lambda words: frozenset({_two(words)})),
     "copies": ("copies", _pairs),
     "order": ("orders", lambda words: (_order(words),)),
@@ -202,6 +207,7 @@ _EXAMPLES = {
     "load": "load a acc_k512",
     "chunk": "chunk 0 m=64",
     "stage": "stage 1",
+    "flows": "flows",
     "pin": "pin x0 block",
     "copies": "copies a_l1=1",
     "order": "order block fix mte2",
