@@ -34,6 +34,7 @@ from ge.dialects.npu.tree import (
 from ge.lowering.kernels.description import (
     Description,
     DimKind,
+    HandOver,
     Matrix,
     Operand,
     Step,
@@ -42,6 +43,7 @@ from ge.lowering.kernels.description import (
 )
 from ge.lowering.kernels.tiling import Tiling, tiled
 from ge.lowering.scopes import Scope, root
+from ge.lowering.tree_ops import instr_properties, kernel_op, move_op
 
 Pairs = Sequence[tuple[str, int]]
 
@@ -62,7 +64,7 @@ class _Builder:
         self.values: dict[str, Value] = dict(description.values)
         self.operands: dict[str, Operand] = {o.name: o for o in description.operands}
         self.results: dict[str, Operand] = {o.name: o for o in description.results}
-        self.kernel = _kernel_op(description, name, sources)
+        self.kernel = kernel_op(description, name, sources)
         self.root = root(self.kernel)
         tensors = (*description.operands, *description.results)
         self.args = {
@@ -90,6 +92,8 @@ class _Builder:
         for statement in d.body:
             if isinstance(statement, Matrix):
                 self.matrix(statement, main)
+            elif isinstance(statement, HandOver):
+                self.hand_over(statement, main)
             else:
                 self.vector(statement, main, statement.stage)
         for last in d.final:
@@ -106,9 +110,10 @@ class _Builder:
         within = self.tiling.within
         if not within:
             return main
-        parts = self.loop(main, within, "within")
-        if self.tiling.flows:
-            parts.op.properties["flows"] = UnitAttr()
+        # What is loaded for the next piece must not wait for the vector unit's queue.
+        parts = self.loop(main, within, "within", stage=int(self.tiling.flows))
+        for flowing in (main, parts) if self.tiling.flows else ():
+            flowing.op.properties["flows"] = UnitAttr()
         return parts
 
     def blocks(self) -> Scope:
@@ -190,9 +195,7 @@ class _Builder:
             buffer = self.buffer(
                 f"{operand.name}_{space}", operand.axes, space, operand.dtype, home
             )
-            move = _move(self.args[operand.name], buffer.result, operand.axes, operand.pad)
-            if when is not None:
-                move.properties["when"] = MapAttr((when,))
+            move = move_op(self.args[operand.name], buffer.result, operand.axes, operand.pad, when)
             self.put(home, self.at_index(move, operand), stage, before)
             self.loads[key] = buffer
         return self.loads[key]
@@ -252,7 +255,7 @@ class _Builder:
             before, home = home.op, home.parent
         dtype = source.result.type.dtype
         tile = self.buffer(f"{name}_{space}", identity(dims), space, dtype, home)
-        move = _move(source.result, tile.result, None)
+        move = move_op(source.result, tile.result)
         self.put(home, move, statement.stage if home is scope else 0, before)
         return tile
 
@@ -280,9 +283,26 @@ class _Builder:
             if any(name in (m.a, m.b) for m in self.description.matrices):
                 self.stage_in_l1(name, scope, at, inside)
 
+    def hand_over(self, statement: HandOver, scope: Scope) -> None:
+        source, target = self.buffers[statement.source], self.tile(statement.out, scope)
+        move = move_op(source.result, target.result, when=statement.when)
+        self.put(scope, move, statement.stage)
+
+    def tile(self, name: str, home: Scope) -> BufferOp:
+        """The buffer of a value that statements make: what is carried outlives the loop at hand."""
+        if name not in self.buffers:
+            carried, value = name in self.description.carried, self.values[name]
+            place = self.top if carried else home
+            tile = self.buffer(name, identity(value.dims), Space.UB, value.dtype, place)
+            if carried and self.tiling.flows:
+                # A part of one tile is still there when others of the next one come.
+                tile.properties["spread"] = UnitAttr()
+            self.buffers[name] = tile
+        return self.buffers[name]
+
     def store(self, name: str, scope: Scope, stage: int) -> None:
         result = self.results[name]
-        move = _move(self.buffers[name].result, self.args[name], result.axes)
+        move = move_op(self.buffers[name].result, self.args[name], result.axes)
         self.put(scope, self.at_index(move, result), stage)
 
     def at_index(self, move: MoveOp, tensor: Operand) -> MoveOp:
@@ -295,7 +315,7 @@ class _Builder:
         value = self.values[name]
         staged = self.buffer(f"{name}_l1", identity(value.dims), Space.L1, value.dtype, scope)
         self.buffers[f"{name}@l1"] = staged
-        self.put(at, _move(self.buffers[name].result, staged.result, None), stage)
+        self.put(at, move_op(self.buffers[name].result, staged.result), stage)
 
 
 class _Group:
@@ -318,7 +338,7 @@ class _Group:
         out = self.target(step.out)
         op = VectorOp.create(
             operands=[out.result, *(b.result for b in ins)],
-            properties=_instr_properties(step),
+            properties=instr_properties(step),
         )
         self.builder.put(loop, op, stage)
         if self.first is None:
@@ -337,7 +357,7 @@ class _Group:
             chunk = b.buffer(f"{name}_ub", buffer.map.data, Space.UB, dtype, self.at)
             # Without a loop of its own it leaves the accumulators as soon as they are there.
             stage = self.stage if self.at is not self.scope else min(self.stage, b.made_at(name))
-            b.put(self.at, _move(buffer.result, chunk.result, None), stage, self.first)
+            b.put(self.at, move_op(buffer.result, chunk.result), stage, self.first)
             self.handed[name] = chunk
         return self.handed[name]
 
@@ -345,15 +365,7 @@ class _Group:
         b = self.builder
         if name in self.handed:
             return self.handed[name]
-        if name not in b.buffers:
-            carried = name in b.description.carried
-            home = b.top if carried else self.scope if name in self.elsewhere else self.at
-            value = b.values[name]
-            b.buffers[name] = b.buffer(name, identity(value.dims), Space.UB, value.dtype, home)
-            if carried and b.tiling.flows:
-                # A part of one tile is still there when another part of the next one comes.
-                b.buffers[name].properties["spread"] = UnitAttr()
-        return b.buffers[name]
+        return b.tile(name, self.scope if name in self.elsewhere else self.at)
 
 
 def _below(loop: Scope, scope: Scope) -> Operation:
@@ -370,39 +382,3 @@ def _names_used_outside(description: Description, statement: Vector) -> set[str]
         for step in other.steps
         for name in (*step.ins, step.out)
     }
-
-
-def _kernel_op(description: Description, name: str, sources: Sequence[str]) -> KernelOp:
-    tensors = (*description.operands, *description.results)
-    block = Block(arg_types=[HbmType.of(o.shape, o.strides, o.dtype) for o in tensors])
-    for arg, tensor in zip(block.args, tensors, strict=True):
-        arg.name_hint = tensor.name
-    return KernelOp.create(
-        properties={
-            "sym_name": StringAttr(name),
-            "kind": StringAttr(description.kind),
-            "sources": strings(sources),
-            "dims": PairsAttr(tuple((d.name, d.extent) for d in description.dims)),
-        },
-        regions=[Region(block)],
-    )
-
-
-def _move(source: SSAValue, target: SSAValue, axes: Axes | None, pad: float = 0.0) -> MoveOp:
-    properties: dict[str, Attribute] = {}
-    if axes is not None:
-        properties["map"] = MapAttr(axes)
-    if pad:
-        properties["pad"] = FloatAttr(pad, f64)
-    return MoveOp.create(operands=[source, target], properties=properties)
-
-
-def _instr_properties(step: Step) -> dict[str, Attribute]:
-    properties: dict[str, Attribute] = {"instr": StringAttr(step.instr)}
-    if step.numbers:
-        properties["numbers"] = ArrayAttr([FloatAttr(n, f64) for n in step.numbers])
-    if step.words:
-        properties["words"] = strings(step.words)
-    if step.when is not None:
-        properties["when"] = MapAttr((step.when,))
-    return properties

@@ -6,26 +6,35 @@ Where the tiles of an iteration lie moves on, iteration by iteration, through a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
+
+from xdsl.ir import Operation
 
 from ge.lowering.frames import Frame
-from ge.lowering.scalars import Line, Scalar, ScalarWriter, Virtual, registers_of
+from ge.lowering.scalars import Scalar, ScalarWriter, Virtual, registers_of
+
+Role = tuple[Operation, str]
+"""A loop, and what its frame says: the offset or the size of a tile, or the turn."""
 
 
 class Delays:
-    """The frames of the last iterations of one loop."""
+    """The frames of the last iterations of one loop, whose code may stand in several places."""
 
     def __init__(self, out: ScalarWriter, most: int) -> None:
         self.most = most
         """How many iterations are looked back."""
         self._out = out
-        self._kept: dict[Virtual, list[Virtual]] = {}
-        """By register of an iteration, what it held in the ones before, the last one first."""
+        self._rows: dict[Role, list[Virtual]] = {}
+        """What an iteration's register held in the ones before, the last one first."""
+        self._now: dict[Virtual, Role] = {}
+        """The registers of the current iteration."""
         self._frames: list[Frame] = []
+        self._used: set[Role] = set()
 
     def begin(self, frame: Frame) -> None:
         """Say what the frame of the current iteration is."""
+        self._now = {}
         self._frames = [self._past(frame, n) for n in range(1, self.most + 1)]
 
     def frame(self, behind: int) -> Frame:
@@ -36,33 +45,31 @@ class Delays:
         if frame.outer is None:
             return frame
 
-        def past(value: Scalar) -> Scalar:
+        def past(value: Scalar, what: str) -> Scalar:
             if isinstance(value, int):
                 return value
-            if value not in self._kept:
-                self._kept[value] = [self._out.register() for _ in range(self.most)]
-            return self._kept[value][behind - 1]
+            role = self._now.setdefault(value, (frame.op, what))
+            if role not in self._rows:
+                self._rows[role] = [self._out.register() for _ in range(self.most)]
+            return self._rows[role][behind - 1]
 
-        at = {dim: (past(offset), past(size)) for dim, (offset, size) in frame.at.items()}
-        return replace(
-            frame, outer=self._past(frame.outer, behind), at=at, turn=past(frame.turn)
-        )
+        at = {
+            dim: (past(offset, f"{dim} offset"), past(size, f"{dim} size"))
+            for dim, (offset, size) in frame.at.items()
+        }
+        outer = self._past(frame.outer, behind)
+        return replace(frame, outer=outer, at=at, turn=past(frame.turn, "turn"))
 
-    def move_on(self, begun: int, start: int) -> None:
-        """Make the current iteration the last one, in what the lines from `begun` on look at.
+    def move_on(self, begun: int) -> None:
+        """Make the current iteration the last one, in what the lines from `begun` on look at."""
+        read = {v for line in self._out.lines[begun:] for v in registers_of(line.args)}
+        self._used |= {role for role, row in self._rows.items() if read.intersection(row)}
+        for now, role in self._now.items():
+            if role in self._used:
+                for older, newer in pairwise((*reversed(self._rows[role]), now)):
+                    self._out.assign(older, newer)
 
-        What is before the first iteration is set at line `start`.
-        """
-        lines = self._out.lines
-        used = {v for line in lines[begun:] for v in registers_of(line.args)}
-        kept = [(now, row) for now, row in self._kept.items() if used.intersection(row)]
-        for now, row in kept:
-            for older, newer in self._pairs(now, row):
-                self._out.assign(older, newer)
-        first = [v for _, row in kept for v in row]
-        lines[start:start] = [self._out.line("li", v, 0) for v in first]
-
-    def _pairs(self, now: Virtual, row: list[Virtual]) -> Iterator[tuple[Virtual, Virtual]]:
-        chain = [now, *row]
-        for at in range(self.most, 0, -1):
-            yield chain[at], chain[at - 1]
+    def set_up(self, start: int) -> None:
+        """Write in front of line `start` what the registers hold at first."""
+        rows = [self._rows[role] for role in self._rows if role in self._used]
+        self._out.lines[start:start] = [self._out.line("li", v, 0) for row in rows for v in row]

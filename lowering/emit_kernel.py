@@ -64,10 +64,8 @@ class _Emitter:
         self.arguments: dict[SSAValue, Virtual] = {arg: self.out.register() for arg in args}
         self.statements = StatementWriter(self.out, kernel, self.arguments)
         self.bases: dict[ForOp, Virtual] = {}
-        self.flowing: dict[ForOp, Delays] = {}
-        """Loops whose stages are not over yet."""
-        self.entry = 0
-        """The line in front of which all is set up."""
+        self.delays: dict[ForOp, Delays] = {}
+        """Of the loops that flow."""
         self.core: Scalar = 0
 
     def lines(self) -> list[Line]:
@@ -77,10 +75,13 @@ class _Emitter:
             inner = isinstance(op, ForOp) and op.parent_op() is not self.kernel
             if isinstance(op, ForOp) and inner and (_rotates(op) or op in counted or op.flows):
                 self.bases[op] = self.out.variable(0)
-        self.entry = len(self.out.lines)
+        start = len(self.out.lines)
         for child in self.kernel.body.block.ops:
             self.child(child, frame)
-            self.run_out()
+            if isinstance(child, ForOp):
+                self.run_out(child)
+        for delays in self.delays.values():
+            delays.set_up(start)
         return self.allocated(stay=False)
 
     def start(self) -> Frame:
@@ -229,14 +230,13 @@ class _Emitter:
         counter: Scalar,
     ) -> None:
         """The same where the iterations before may belong to an earlier run of the loop."""
-        begun, delays = len(self.out.lines), Delays(self.out, most)
+        begun, delays = len(self.out.lines), self.delays.setdefault(op, Delays(self.out, most))
         with self.out.scope():
             now = self.frame(op, frame, trips, counter)
             delays.begin(now)
             for stage, group in groupby(children, stages.__getitem__):
                 self.stage(group, delays.frame(stage) if stage else now, stage, now.turn)
-            delays.move_on(begun, self.entry)
-        self.flowing[op] = delays
+            delays.move_on(begun)
 
     def stage(self, group: Iterable[Operation], frame: Frame, least: int, begun: Scalar) -> None:
         """Children of a loop, unless fewer iterations than `least` have begun before."""
@@ -249,15 +249,17 @@ class _Emitter:
         if least:
             self.out.place(skip)
 
-    def run_out(self) -> None:
-        """What is left over of the loops that flow."""
-        for op, delays in self.flowing.items():
+    def run_out(self, loop: ForOp) -> None:
+        """What is left over of the loops below one that flow, outer ones first."""
+        for op in loop.walk():
+            if not isinstance(op, ForOp) or op not in self.delays:
+                continue
+            delays = self.delays[op]
             children, stages = _in_stages(op)
             for step in range(1, delays.most + 1):
                 for stage, group in groupby(children, stages.__getitem__):
                     if (behind := stage - step + 1) > 0:
                         self.stage(group, delays.frame(behind), behind, self.bases[op])
-        self.flowing.clear()
 
     def guard(self, turn: Scalar, trips: Scalar, stage: int, most: int) -> str | None:
         """Jump over a stage that has nothing to do yet, or nothing any more."""
@@ -323,7 +325,10 @@ def _in_stages(op: ForOp) -> tuple[list[Operation], dict[Operation, int]]:
     """What stands in a loop, stage by stage, and the stages."""
     children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
     stages = {c: stage_of(c) for c in children}
-    return sorted(children, key=stages.__getitem__), stages
+    most = max(stages.values(), default=0)
+    # Where it flows the oldest iteration comes first, but for what the others wait for.
+    first = {n: -n if n and op.flows else n - most - 1 + (not op.flows) * (most + 1) for n in range(most + 1)}
+    return sorted(children, key=lambda c: first[stages[c]]), stages
 
 
 def _rotates(op: ForOp) -> bool:

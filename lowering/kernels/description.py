@@ -126,7 +126,18 @@ class Matrix:
     """How many iterations before the product its operands are loaded."""
 
 
-Statement = Vector | Matrix
+@dataclass(frozen=True)
+class HandOver:
+    """A product, as it leaves the accumulators, is the value `out`."""
+
+    out: str
+    source: str
+    stage: int = 0
+    when: Axis | None = None
+    """Tiles on which this is nowhere above 0 go without it."""
+
+
+Statement = Vector | Matrix | HandOver
 
 
 @dataclass(frozen=True)
@@ -192,7 +203,7 @@ class Part(NamedTuple):
 def in_turns(description: Description) -> Description:
     """The same kernel with every statement in one stage: units do not work ahead of each other."""
     body = tuple(
-        replace(s, stage=0) if isinstance(s, Vector) else replace(s, stage=0, ahead=0)
+        replace(s, stage=0, ahead=0) if isinstance(s, Matrix) else replace(s, stage=0)
         for s in description.body
     )
     init, final = (

@@ -13,6 +13,7 @@ from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.description import (
     Description,
     DimKind,
+    HandOver,
     Matrix,
     Operand,
     Step,
@@ -45,15 +46,17 @@ def in_pieces(d: Description, piece: int, behind: int = 1) -> Description:
         results, steps = _stored(product, out, acc, values)
     last = Axis(((over, 1),), 2 - d.extents[over])
     first, later = Axis(((over, -1),), 1), Axis(((over, 1),), 1 - piece)
-    added = (
-        Step("vcopy", TOTAL, (product.out,), when=first),
-        Step("vadd", TOTAL, (TOTAL, product.out), when=later),
-    )
+    added = Vector((Step("vadd", TOTAL, (TOTAL, product.out)),), stage=1, when=later)
     return replace(
         d,
         dims=tuple(dims),
         results=results,
-        body=(product, Vector(added, stage=1), Vector(steps, stage=behind, when=last)),
+        body=(
+            product,
+            HandOver(TOTAL, product.out, stage=1, when=first),
+            added,
+            Vector(steps, stage=behind, when=last),
+        ),
         final=(),
         values=tuple(values.items()),
         carried=(TOTAL,),
