@@ -41,7 +41,8 @@ from ge.lowering.kernels.description import (
     Value,
     Vector,
 )
-from ge.lowering.kernels.tiling import Tiling, tiled
+from ge.lowering.kernels.flow import first_of
+from ge.lowering.kernels.tiling import Tiling, flows, tiled
 from ge.lowering.scopes import Scope, root
 from ge.lowering.tree_ops import instr_properties, kernel_op, move_op
 
@@ -75,6 +76,7 @@ class _Builder:
         self.loads: dict[tuple[str, Space, Scope], BufferOp] = {}
         self.copies = dict(tiling.copies)
         self.vectors = 0
+        self.flows = flows(description, tiling)
         self._build()
 
     def _build(self) -> None:
@@ -107,13 +109,15 @@ class _Builder:
         main = self.loop(top, steps, "sequential") if steps else top
         if steps and self.description.until is not None:
             main.op.properties["until"] = MapAttr((self.description.until,))
+        if self.flows:
+            main.op.properties["flows"] = UnitAttr()
         within = self.tiling.within
         if not within:
             return main
         # What is loaded for the next piece must not wait for the vector unit's queue.
-        parts = self.loop(main, within, "within", stage=int(self.tiling.flows))
-        for flowing in (main, parts) if self.tiling.flows else ():
-            flowing.op.properties["flows"] = UnitAttr()
+        parts = self.loop(main, within, "within", stage=int(self.flows))
+        if self.flows:
+            parts.op.properties["flows"] = UnitAttr()
         return parts
 
     def blocks(self) -> Scope:
@@ -162,8 +166,7 @@ class _Builder:
         )
         if label in self.copies:
             op.properties["copies"] = IntegerAttr(self.copies[label], i64)
-        first = next((o for o in home.block.ops if not isinstance(o, BufferOp)), None)
-        self.put(home, op, 0, first)
+        self.put(home, op, 0, _statement_in(home))
         self.homes[op] = home
         return op
 
@@ -172,7 +175,7 @@ class _Builder:
         below: Operation | None = None
         dims = set(operand.depends)
         while scope.parent and not dims & scope.cuts and not scope.guards:
-            if (operand.name, scope.label) in self.tiling.pinned:
+            if (operand.name, scope.label) in self.tiling.pinned or _flows(below):
                 break
             below, scope = scope.op, scope.parent
         return scope, below
@@ -188,7 +191,12 @@ class _Builder:
     ) -> BufferOp:
         """The buffer an operand is loaded into; one load serves all uses at the same place."""
         home, below = self.hoist(use, operand)
-        if isinstance(below, TreeOp):
+        inside = home
+        if isinstance(below, ForOp) and _flows(below):
+            # The loop begins anew while the last one still ends: the load is a part of it.
+            inside, when = home.enter(below), first_of(self.description)
+            stage, before = 0, _statement_in(inside)
+        elif isinstance(below, TreeOp):
             stage, before = below.stage_number, below
         key = (operand.name, space, home)
         if key not in self.loads:
@@ -196,7 +204,7 @@ class _Builder:
                 f"{operand.name}_{space}", operand.axes, space, operand.dtype, home
             )
             move = move_op(self.args[operand.name], buffer.result, operand.axes, operand.pad, when)
-            self.put(home, self.at_index(move, operand), stage, before)
+            self.put(inside, self.at_index(move, operand), stage, before)
             self.loads[key] = buffer
         return self.loads[key]
 
@@ -263,9 +271,12 @@ class _Builder:
         number, self.vectors = self.vectors, self.vectors + 1
         at = scope
         chunk = dict(self.tiling.chunks).get(number)
-        if statement.when is not None:
+        if statement.when is not None or statement.last:
             at = self.loop(scope, [chunk] if chunk else [], f"chunk{number}", stage=stage)
-            at.op.properties["when"] = MapAttr((statement.when,))
+            if statement.when is not None:
+                at.op.properties["when"] = MapAttr((statement.when,))
+            if statement.last:
+                at.op.properties["last"] = UnitAttr()
         elif chunk and chunk[1] < scope.sizes[chunk[0]]:
             at = self.loop(scope, [chunk], f"chunk{number}", stage=stage)
         inside = stage if at is scope else 0
@@ -294,7 +305,7 @@ class _Builder:
             carried, value = name in self.description.carried, self.values[name]
             place = self.top if carried else home
             tile = self.buffer(name, identity(value.dims), Space.UB, value.dtype, place)
-            if carried and self.tiling.flows:
+            if carried and self.flows and self.tiling.within:
                 # A part of one tile is still there when others of the next one come.
                 tile.properties["spread"] = UnitAttr()
             self.buffers[name] = tile
@@ -366,6 +377,15 @@ class _Group:
         if name in self.handed:
             return self.handed[name]
         return b.tile(name, self.scope if name in self.elsewhere else self.at)
+
+
+def _statement_in(scope: Scope) -> Operation | None:
+    """The first operation of a scope that is no buffer."""
+    return next((op for op in scope.block.ops if not isinstance(op, BufferOp)), None)
+
+
+def _flows(op: Operation | None) -> bool:
+    return isinstance(op, ForOp) and op.flows is not None
 
 
 def _below(loop: Scope, scope: Scope) -> Operation:

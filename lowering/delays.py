@@ -58,7 +58,8 @@ class Delays:
             for dim, (offset, size) in frame.at.items()
         }
         outer = self._past(frame.outer, behind)
-        return replace(frame, outer=outer, at=at, turn=past(frame.turn, "turn"))
+        turn, left = past(frame.turn, "turn"), past(frame.left, "left")
+        return replace(frame, outer=outer, at=at, turn=turn, left=left)
 
     def move_on(self, begun: int) -> None:
         """Make the current iteration the last one, in what the lines from `begun` on look at."""

@@ -152,6 +152,8 @@ class _Emitter:
         """Zero where a tile goes without a statement."""
         if op in self.ahead:
             return frame.turn
+        if op.last is not None:
+            return self.out.compute("seq", frame.left, 0)
         if op.when is None:
             return 1
         (axis,) = op.when.data
@@ -313,7 +315,10 @@ class _Emitter:
             rest = step if even else out.min(out.sub(size, start), step)
             at[dim] = (out.add(offset, start), rest)
         base: Scalar = self.bases.get(op, 0)
-        return Frame(op, outer, at, out.add(turn, base) if base else turn)
+        left: Scalar = 0
+        if any(isinstance(child, TreeOp) and child.last for child in op.body.block.ops):
+            left = out.sub(out.sub(trips.mine, 1), turn)
+        return Frame(op, outer, at, out.add(turn, base) if base else turn, left)
 
     def say_share(self, total: Scalar, first: Scalar) -> None:
         """The clock wants to know how many cores work in this wave: the last one has fewer."""
@@ -325,10 +330,10 @@ def _in_stages(op: ForOp) -> tuple[list[Operation], dict[Operation, int]]:
     """What stands in a loop, stage by stage, and the stages."""
     children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
     stages = {c: stage_of(c) for c in children}
-    most = max(stages.values(), default=0)
-    # Where it flows the oldest iteration comes first, but for what the others wait for.
-    first = {n: -n if n and op.flows else n - most - 1 + (not op.flows) * (most + 1) for n in range(most + 1)}
-    return sorted(children, key=lambda c: first[stages[c]]), stages
+    if op.flows is None:
+        return sorted(children, key=stages.__getitem__), stages
+    # First what all else waits for, then what is furthest behind.
+    return sorted(children, key=lambda c: (stages[c] > 0, -stages[c])), stages
 
 
 def _rotates(op: ForOp) -> bool:

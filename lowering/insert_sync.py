@@ -103,8 +103,18 @@ def _needed(
         below = body.children[i]
         crowded = len({x.unit for x in a}) > 1 and any(x.writes for x in a)
         if isinstance(below, ForOp) and crowded:
-            inner = bodies[below]
-            _needed(inner, bodies, buffer, a, inner.scope.fewest if buffer.spread else 1)
+            _needed(bodies[below], bodies, buffer, a, _apart(bodies[below].scope, buffer, copies))
+
+
+def _apart(loop: Scope, buffer: BufferOp, copies: int) -> int:
+    """Iterations of a loop from a use of the buffer to the next one of the same bytes, at least.
+
+    The buffer belongs to a loop around it, whose iterations use its `copies` in turn.
+    """
+    if buffer.spread is not None:
+        return loop.fewest
+    flows = isinstance(loop.op, ForOp) and loop.op.flows is not None
+    return 1 + (copies - 1) * loop.fewest if flows else 1
 
 
 def _merged(body: _Body) -> list[Flag]:

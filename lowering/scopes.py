@@ -70,7 +70,7 @@ class Scope:
     def fewest(self) -> int:
         """How often its body runs at least, where it is reached."""
         outer = self.parent
-        if outer is None:
+        if outer is None or (isinstance(self.op, ForOp) and self.op.until is not None):
             return 1
         return prod(min(-(-n // step) for n in outer.tiles(dim)) for dim, step in self.steps.items())
 

@@ -176,6 +176,8 @@ class TreeOp(IRDLOperation):
     stage = opt_prop_def(IntegerAttr[I64])
     when = opt_prop_def(MapAttr)
     """A map of one axis: a statement is left out on tiles on which that is nowhere above 0."""
+    last = opt_prop_def(UnitAttr)
+    """A statement is left out but in the last iteration of its loop."""
     irdl_options = (ParsePropInAttrDict(),)
 
     @property
@@ -237,7 +239,7 @@ class ForOp(TreeOp):
     With `until`, a map of one axis, it ends with the tile that holds the highest place of that
     axis. `orders = ["fix mte2"]` lets the first work of MTE2 wait for the last of FIX before it.
     With `flows` its stages do not end with it: what is left over runs beside the loop's next run,
-    and behind the kernel's last.
+    and behind the kernel's last. Behind stage 0, what is furthest behind then comes first.
     """
 
     name = "npu.for"

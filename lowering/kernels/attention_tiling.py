@@ -43,6 +43,7 @@ def attention_tilings(d: Description, target: Target) -> Iterator[Candidate]:
         tiling = Tiling(
             (*((x, 1) for x in outer), (queries, q)),
             sequential=-key,
+            flows=True,
             chunks=tuple((i, (queries, ceil(q / parts))) for i in numbers) if parts > 1 else (),
         )
         yield Candidate(tiling, cycles)

@@ -111,6 +111,8 @@ class Vector:
     stage: int = 0
     when: Axis | None = None
     """Tiles on which this is nowhere above 0 go without the statement."""
+    last: bool = False
+    """Only the last tile of the sequential dimension has the statement."""
 
 
 @dataclass(frozen=True)

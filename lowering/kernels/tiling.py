@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu.places import UNITS
 from ge.lowering.kernels.description import Description, DimKind, Vector
+from ge.lowering.kernels.flow import in_flow
 from ge.lowering.kernels.pieces import in_pieces, may_be_in_pieces
 
 Pairs = tuple[tuple[str, int], ...]
@@ -53,14 +54,22 @@ class Tiling:
 
 def tiled(description: Description, tiling: Tiling) -> Description:
     """The kernel that a tiling cuts: a product in pieces where it says so."""
-    if not tiling.sequential or not may_be_in_pieces(description):
-        return description
-    return in_pieces(description, tiling.sequential, 2 if tiling.flows else 1)
+    over = description.dims_with(DimKind.SEQUENTIAL)
+    if tiling.sequential and may_be_in_pieces(description):
+        return in_pieces(description, tiling.sequential, 2 if tiling.flows else 1)
+    return in_flow(description) if over and flows(description, tiling) else description
+
+
+def flows(description: Description, tiling: Tiling) -> bool:
+    """Whether the sequential loop flows: not where one tile holds all of it."""
+    over = description.dims_with(DimKind.SEQUENTIAL)
+    whole = all(description.extents[dim] <= tiling.sequential for dim in over)
+    return tiling.flows and (description.until is not None or not whole)
 
 
 def in_turns(tiling: Tiling) -> Tiling:
     """The same, but an epilogue that does not run behind its products."""
-    return replace(tiling, final_stage=0)
+    return replace(tiling, final_stage=0, flows=False)
 
 
 class Candidate(NamedTuple):
