@@ -117,7 +117,7 @@ class _Builder:
         # What is loaded for the next piece must not wait for the vector unit's queue.
         parts = self.loop(main, within, "within", stage=int(self.flows))
         if self.flows:
-            parts.op.properties["flows"] = UnitAttr()
+            parts.op.properties |= {"flows": UnitAttr(), "oldest_first": UnitAttr()}
         return parts
 
     def blocks(self) -> Scope:

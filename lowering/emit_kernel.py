@@ -330,7 +330,7 @@ def _in_stages(op: ForOp) -> tuple[list[Operation], dict[Operation, int]]:
     """What stands in a loop, stage by stage, and the stages."""
     children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
     stages = {c: stage_of(c) for c in children}
-    if op.flows is None:
+    if op.oldest_first is None:
         return sorted(children, key=stages.__getitem__), stages
     # First what all else waits for, then what is furthest behind.
     return sorted(children, key=lambda c: (stages[c] > 0, -stages[c])), stages

@@ -239,7 +239,8 @@ class ForOp(TreeOp):
     With `until`, a map of one axis, it ends with the tile that holds the highest place of that
     axis. `orders = ["fix mte2"]` lets the first work of MTE2 wait for the last of FIX before it.
     With `flows` its stages do not end with it: what is left over runs beside the loop's next run,
-    and behind the kernel's last. Behind stage 0, what is furthest behind then comes first.
+    and behind the kernel's last. With `oldest_first` what is furthest behind comes first, but for
+    stage 0.
     """
 
     name = "npu.for"
@@ -250,6 +251,7 @@ class ForOp(TreeOp):
     until = opt_prop_def(MapAttr)
     orders = opt_prop_def(ArrayAttr[StringAttr])
     flows = opt_prop_def(UnitAttr)
+    oldest_first = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
     assembly_format = "$label $steps attr-dict-with-keyword $body"

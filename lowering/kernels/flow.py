@@ -15,14 +15,13 @@ from ge.lowering.kernels.description import Description, DimKind, Statement, Vec
 def in_flow(d: Description) -> Description:
     """`init; [body]; final` as `[first: init; body; last: final]`.
 
-    A loop that flows runs what is furthest behind first: that is one iteration later than what
-    comes after the other stages.
+    The first product runs one iteration further ahead: the vector unit's queue is always full.
     """
     (over,) = d.dims_with(DimKind.SEQUENTIAL)
-    begin = min(product.stage for product in d.matrices)
+    begin = d.matrices[0]
 
     def later(statement: Statement) -> Statement:
-        return replace(statement, stage=statement.stage + (statement.stage > begin))
+        return statement if statement is begin else replace(statement, stage=statement.stage + 1)
 
     first = Axis(((over, -1),), 1)
     init = (later(replace(v, when=first)) for v in d.init)
