@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region
 
 from ge.dialects.attributes import strings
 from ge.dialects.dtypes import DType
@@ -20,31 +20,29 @@ from ge.dialects.npu.axes import Axes, Axis, dims_of, identity
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import (
     BufferOp,
-    BufferType,
     ForOp,
-    HbmType,
     KernelOp,
     MapAttr,
     MatrixOp,
     MoveOp,
     PairsAttr,
     TreeOp,
-    VectorOp,
 )
+from ge.dialects.npu.tree_types import BufferType
 from ge.lowering.kernels.description import (
     Description,
     DimKind,
     HandOver,
     Matrix,
     Operand,
-    Step,
     Value,
     Vector,
 )
 from ge.lowering.kernels.flow import first_of
 from ge.lowering.kernels.tiling import Tiling, flows, tiled
 from ge.lowering.scopes import Scope, root
-from ge.lowering.tree_ops import instr_properties, kernel_op, move_op
+from ge.lowering.tree_ops import kernel_op, move_op
+from ge.lowering.vector_group import Group
 
 Pairs = Sequence[tuple[str, int]]
 
@@ -53,10 +51,12 @@ def build_tree(
     description: Description, tiling: Tiling, name: str, sources: Sequence[str]
 ) -> KernelOp:
     """The kernel `name` as a tree, without copies, addresses and flags."""
-    return _Builder(tiled(description, tiling), tiling, name, sources).kernel
+    return Builder(tiled(description, tiling), tiling, name, sources).kernel
 
 
-class _Builder:
+class Builder:
+    """Builds one kernel: its loops, then the statements that stand in them."""
+
     def __init__(
         self, description: Description, tiling: Tiling, name: str, sources: Sequence[str]
     ) -> None:
@@ -269,18 +269,9 @@ class _Builder:
 
     def vector(self, statement: Vector, scope: Scope, stage: int) -> None:
         number, self.vectors = self.vectors, self.vectors + 1
-        at = scope
-        chunk = dict(self.tiling.chunks).get(number)
-        if statement.when is not None or statement.last:
-            at = self.loop(scope, [chunk] if chunk else [], f"chunk{number}", stage=stage)
-            if statement.when is not None:
-                at.op.properties["when"] = MapAttr((statement.when,))
-            if statement.last:
-                at.op.properties["last"] = UnitAttr()
-        elif chunk and chunk[1] < scope.sizes[chunk[0]]:
-            at = self.loop(scope, [chunk], f"chunk{number}", stage=stage)
+        at = self.chunked(statement, number, scope, stage)
         inside = stage if at is scope else 0
-        group = _Group(self, statement, scope, at, inside)
+        group = Group(self, statement, scope, at, inside)
         for over, steps in groupby(statement.steps, key=lambda s: s.over):
             loop = at
             for dim in over:
@@ -293,6 +284,21 @@ class _Builder:
                 self.store(name, at, inside)
             if any(name in (m.a, m.b) for m in self.description.matrices):
                 self.stage_in_l1(name, scope, at, inside)
+
+    def chunked(self, statement: Vector, number: int, scope: Scope, stage: int) -> Scope:
+        """Where a statement's steps stand: in a loop of their own where its tile comes in pieces.
+
+        Or where some tiles go without it.
+        """
+        chunk = dict(self.tiling.chunks).get(number)
+        more: dict[str, Attribute] = {"last": UnitAttr()} if statement.last else {}
+        if statement.when is not None:
+            more["when"] = MapAttr((statement.when,))
+        if not more and (not chunk or chunk[1] >= scope.sizes[chunk[0]]):
+            return scope
+        at = self.loop(scope, [chunk] if chunk else [], f"chunk{number}", stage=stage)
+        at.op.properties |= more
+        return at
 
     def hand_over(self, statement: HandOver, scope: Scope) -> None:
         source, target = self.buffers[statement.source], self.tile(statement.out, scope)
@@ -329,56 +335,6 @@ class _Builder:
         self.put(at, move_op(self.buffers[name].result, staged.result), stage)
 
 
-class _Group:
-    """The steps of one vector statement: where their operands come from and their results live."""
-
-    def __init__(
-        self, builder: _Builder, statement: Vector, scope: Scope, at: Scope, stage: int
-    ) -> None:
-        self.builder = builder
-        self.scope = scope
-        self.at = at
-        self.stage = stage
-        self.handed: dict[str, BufferOp] = {}
-        self.first: Operation | None = None
-        """The first operation that is no load: all loads of the group go before it."""
-        self.elsewhere = _names_used_outside(builder.description, statement)
-
-    def step(self, step: Step, loop: Scope, stage: int) -> None:
-        ins = [self.source(name, step.when) for name in step.ins]
-        out = self.target(step.out)
-        op = VectorOp.create(
-            operands=[out.result, *(b.result for b in ins)],
-            properties=instr_properties(step),
-        )
-        self.builder.put(loop, op, stage)
-        if self.first is None:
-            self.first = op if loop is self.at else _below(loop, self.at)
-
-    def source(self, name: str, when: Axis | None = None) -> BufferOp:
-        b = self.builder
-        if name in b.operands:
-            return b.fetch(b.operands[name], Space.UB, self.at, self.stage, self.first, when)
-        # What nobody has written is scratch.
-        buffer = b.buffers.get(name) or self.target(name)
-        if buffer.result.type.space is not Space.L0C:
-            return buffer
-        if name not in self.handed:
-            dtype = buffer.result.type.dtype
-            chunk = b.buffer(f"{name}_ub", buffer.map.data, Space.UB, dtype, self.at)
-            # Without a loop of its own it leaves the accumulators as soon as they are there.
-            stage = self.stage if self.at is not self.scope else min(self.stage, b.made_at(name))
-            b.put(self.at, move_op(buffer.result, chunk.result), stage, self.first)
-            self.handed[name] = chunk
-        return self.handed[name]
-
-    def target(self, name: str) -> BufferOp:
-        b = self.builder
-        if name in self.handed:
-            return self.handed[name]
-        return b.tile(name, self.scope if name in self.elsewhere else self.at)
-
-
 def _statement_in(scope: Scope) -> Operation | None:
     """The first operation of a scope that is no buffer."""
     return next((op for op in scope.block.ops if not isinstance(op, BufferOp)), None)
@@ -386,19 +342,3 @@ def _statement_in(scope: Scope) -> Operation | None:
 
 def _flows(op: Operation | None) -> bool:
     return isinstance(op, ForOp) and op.flows is not None
-
-
-def _below(loop: Scope, scope: Scope) -> Operation:
-    while loop.parent is not scope and loop.parent is not None:
-        loop = loop.parent
-    return loop.op
-
-
-def _names_used_outside(description: Description, statement: Vector) -> set[str]:
-    return {
-        name
-        for other in description.statements
-        if isinstance(other, Vector) and other is not statement
-        for step in other.steps
-        for name in (*step.ins, step.out)
-    }

@@ -99,9 +99,7 @@ def least_copies(uses: Iterable[Access], scope: Scope) -> int:
                 break
             at = next((known for known in by_loop if known.op is child), None) or at.enter(child)
     spans = {at: max(stages) - min(stages) for at, stages in by_loop.items()}
-    return 1 + sum(
-        span if at is scope else -(-span // at.fewest) for at, span in spans.items()
-    )
+    return 1 + sum(span if at is scope else -(-span // at.fewest) for at, span in spans.items())
 
 
 def choose(kernel: KernelOp, target: Target) -> dict[BufferOp, int]:

@@ -14,15 +14,8 @@ from ge.dialects.npu.instr import Instr
 from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Addr, AtKind, DimsKind, Name, RealKind, WordKind
 from ge.dialects.npu.places import Space
-from ge.dialects.npu.tree import (
-    BufferOp,
-    BufferType,
-    HbmType,
-    KernelOp,
-    MatrixOp,
-    MoveOp,
-    VectorOp,
-)
+from ge.dialects.npu.tree import BufferOp, KernelOp, MatrixOp, MoveOp, VectorOp
+from ge.dialects.npu.tree_types import BufferType, HbmType
 from ge.lowering.accesses import FOLDS, REDUCE_RATE, instr_of
 from ge.lowering.frames import Frame
 from ge.lowering.scalars import Scalar, ScalarWriter, Virtual
@@ -359,9 +352,4 @@ def _virtual(base: Any) -> Virtual:
 
 def _boxes(scope: Scope) -> dict[BufferOp, dict[str, int]]:
     """By buffer, the largest size of each dimension in its loop."""
-    return {
-        op: s.sizes
-        for s in scopes(scope)
-        for op in s.block.ops
-        if isinstance(op, BufferOp)
-    }
+    return {op: s.sizes for s in scopes(scope) for op in s.block.ops if isinstance(op, BufferOp)}

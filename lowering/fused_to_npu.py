@@ -31,7 +31,8 @@ from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
 from ge.dialects.npu.routine import text_of
 from ge.dialects.npu.target import DEFAULT, Target
-from ge.dialects.npu.tree import HbmType, KernelOp
+from ge.dialects.npu.tree import KernelOp
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.anchors import copy_of
 from ge.lowering.host_kernel import host_kernel
 from ge.lowering.kernels.description import Description, in_turns

@@ -72,7 +72,9 @@ class Scope:
         outer = self.parent
         if outer is None or (isinstance(self.op, ForOp) and self.op.until is not None):
             return 1
-        return prod(min(-(-n // step) for n in outer.tiles(dim)) for dim, step in self.steps.items())
+        return prod(
+            min(-(-n // step) for n in outer.tiles(dim)) for dim, step in self.steps.items()
+        )
 
     def tiles(self, dim: str) -> set[int]:
         """The sizes that a dimension has inside: that of the loop's step, and what is left over."""

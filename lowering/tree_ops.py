@@ -9,7 +9,8 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ge.dialects.attributes import strings
 from ge.dialects.npu.axes import Axes, Axis
-from ge.dialects.npu.tree import HbmType, KernelOp, MapAttr, MoveOp, PairsAttr
+from ge.dialects.npu.tree import KernelOp, MapAttr, MoveOp, PairsAttr
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.kernels.description import Description, Step
 
 

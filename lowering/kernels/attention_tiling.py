@@ -104,7 +104,9 @@ class _Costs:
         """Of the busiest core: its blocks, each with all tiles of keys."""
         blocks, tiles = busiest
         overlap = self.d.until is None and kv >= self.d.extents["kv"]
-        around = BLOCK_CYCLES + (blocks - 1) * BETWEEN if self.flows(q, kv) else blocks * BLOCK_CYCLES
+        around = (
+            BLOCK_CYCLES + (blocks - 1) * BETWEEN if self.flows(q, kv) else blocks * BLOCK_CYCLES
+        )
         return tiles * self.tile(q, kv, parts) + (BLOCK_CYCLES if overlap else around)
 
     def flows(self, q: int, kv: int) -> bool:

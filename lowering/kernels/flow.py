@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ge.dialects.npu.axes import Axis
-from ge.lowering.kernels.description import Description, DimKind, Statement, Vector
+from ge.lowering.kernels.description import Description, DimKind, Statement
 
 
 def in_flow(d: Description) -> Description:
