@@ -10,7 +10,8 @@ from ge.dialects.npu.instr import Instr
 from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import AtKind
 from ge.dialects.npu.places import Space, Unit
-from ge.dialects.npu.tree import BufferOp, BufferType, KernelOp, MatrixOp, MoveOp, VectorOp
+from ge.dialects.npu.tree import BufferOp, KernelOp, MatrixOp, MoveOp, VectorOp
+from ge.dialects.npu.tree_types import BufferType
 
 REDUCE_RATE = "vreduce"
 """The rate of what makes one element of a row."""

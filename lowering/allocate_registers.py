@@ -9,7 +9,7 @@ from typing import Any
 
 from ge.dialects.diagnostics import DoesNotFit
 from ge.dialects.npu.operands import REGISTERS, Addr, Reg
-from ge.lowering.scalars import Line, Virtual
+from ge.lowering.scalars import Line, Virtual, registers_of
 
 KEPT = 8
 """The last registers: a kernel leaves them as they are."""
@@ -36,7 +36,7 @@ def allocate(
     for at, line in enumerate(lines):
         while ends and ends[0][0] < at:
             heappush(free, heappop(ends)[1])
-        for v in _registers(line.args):
+        for v in registers_of(line.args):
             if v not in held:
                 if not free:
                     raise DoesNotFit(
@@ -46,19 +46,6 @@ def allocate(
                 heappush(ends, (last[v], held[v].number))
         out.append(Line(line.row, tuple(_with(a, held) for a in line.args)))
     return out
-
-
-def _registers(args: tuple[Any, ...]) -> list[Virtual]:
-    found: list[Virtual] = []
-    for a in args:
-        if isinstance(a, Virtual):
-            found.append(a)
-        elif isinstance(a, Addr):
-            if isinstance(a.base, Virtual):
-                found.append(a.base)
-        elif isinstance(a, tuple):
-            found.extend(v for v in a if isinstance(v, Virtual))
-    return found
 
 
 def _with(value: Any, held: dict[Virtual, Reg]) -> Any:
@@ -80,7 +67,7 @@ def without_dead(lines: list[Line]) -> list[Line]:
         result = line.args[0] if _computes(line) else None
         if result is not None and written[result] == 1 and result not in read:
             continue
-        read.update(_registers(line.args[1:] if result is not None else line.args))
+        read.update(registers_of(line.args[1:] if result is not None else line.args))
         kept.append(line)
     return kept[::-1]
 
@@ -99,7 +86,7 @@ def _last_uses(lines: list[Line], arguments: Iterable[Virtual]) -> dict[Virtual,
     for at, line in enumerate(lines):
         while open_loops and open_loops[-1][1] <= at:
             open_loops.pop()
-        for v in _registers(line.args):
+        for v in registers_of(line.args):
             first.setdefault(v, at)
             end = at
             for start, stop in open_loops:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr, UnitAttr, f64, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region
 
 from ge.dialects.attributes import strings
 from ge.dialects.dtypes import DType
@@ -20,28 +20,29 @@ from ge.dialects.npu.axes import Axes, Axis, dims_of, identity
 from ge.dialects.npu.places import Space
 from ge.dialects.npu.tree import (
     BufferOp,
-    BufferType,
     ForOp,
-    HbmType,
     KernelOp,
     MapAttr,
     MatrixOp,
     MoveOp,
     PairsAttr,
     TreeOp,
-    VectorOp,
 )
+from ge.dialects.npu.tree_types import BufferType
 from ge.lowering.kernels.description import (
     Description,
     DimKind,
+    HandOver,
     Matrix,
     Operand,
-    Step,
     Value,
     Vector,
 )
-from ge.lowering.kernels.tiling import Tiling, tiled
+from ge.lowering.kernels.flow import first_of
+from ge.lowering.kernels.tiling import Tiling, flows, tiled
 from ge.lowering.scopes import Scope, root
+from ge.lowering.tree_ops import kernel_op, move_op
+from ge.lowering.vector_group import Group
 
 Pairs = Sequence[tuple[str, int]]
 
@@ -50,10 +51,12 @@ def build_tree(
     description: Description, tiling: Tiling, name: str, sources: Sequence[str]
 ) -> KernelOp:
     """The kernel `name` as a tree, without copies, addresses and flags."""
-    return _Builder(tiled(description, tiling), tiling, name, sources).kernel
+    return Builder(tiled(description, tiling), tiling, name, sources).kernel
 
 
-class _Builder:
+class Builder:
+    """Builds one kernel: its loops, then the statements that stand in them."""
+
     def __init__(
         self, description: Description, tiling: Tiling, name: str, sources: Sequence[str]
     ) -> None:
@@ -62,7 +65,7 @@ class _Builder:
         self.values: dict[str, Value] = dict(description.values)
         self.operands: dict[str, Operand] = {o.name: o for o in description.operands}
         self.results: dict[str, Operand] = {o.name: o for o in description.results}
-        self.kernel = _kernel_op(description, name, sources)
+        self.kernel = kernel_op(description, name, sources)
         self.root = root(self.kernel)
         tensors = (*description.operands, *description.results)
         self.args = {
@@ -73,6 +76,7 @@ class _Builder:
         self.loads: dict[tuple[str, Space, Scope], BufferOp] = {}
         self.copies = dict(tiling.copies)
         self.vectors = 0
+        self.flows = flows(description, tiling)
         self._build()
 
     def _build(self) -> None:
@@ -90,6 +94,8 @@ class _Builder:
         for statement in d.body:
             if isinstance(statement, Matrix):
                 self.matrix(statement, main)
+            elif isinstance(statement, HandOver):
+                self.hand_over(statement, main)
             else:
                 self.vector(statement, main, statement.stage)
         for last in d.final:
@@ -103,8 +109,16 @@ class _Builder:
         main = self.loop(top, steps, "sequential") if steps else top
         if steps and self.description.until is not None:
             main.op.properties["until"] = MapAttr((self.description.until,))
+        if self.flows:
+            main.op.properties["flows"] = UnitAttr()
         within = self.tiling.within
-        return self.loop(main, within, "within") if within else main
+        if not within:
+            return main
+        # What is loaded for the next piece must not wait for the vector unit's queue.
+        parts = self.loop(main, within, "within", stage=int(self.flows))
+        if self.flows:
+            parts.op.properties |= {"flows": UnitAttr(), "oldest_first": UnitAttr()}
+        return parts
 
     def blocks(self) -> Scope:
         """The loop over blocks, which are dealt to the cores."""
@@ -152,8 +166,7 @@ class _Builder:
         )
         if label in self.copies:
             op.properties["copies"] = IntegerAttr(self.copies[label], i64)
-        first = next((o for o in home.block.ops if not isinstance(o, BufferOp)), None)
-        self.put(home, op, 0, first)
+        self.put(home, op, 0, _statement_in(home))
         self.homes[op] = home
         return op
 
@@ -162,7 +175,7 @@ class _Builder:
         below: Operation | None = None
         dims = set(operand.depends)
         while scope.parent and not dims & scope.cuts and not scope.guards:
-            if (operand.name, scope.label) in self.tiling.pinned:
+            if (operand.name, scope.label) in self.tiling.pinned or _flows(below):
                 break
             below, scope = scope.op, scope.parent
         return scope, below
@@ -178,17 +191,20 @@ class _Builder:
     ) -> BufferOp:
         """The buffer an operand is loaded into; one load serves all uses at the same place."""
         home, below = self.hoist(use, operand)
-        if isinstance(below, TreeOp):
+        inside = home
+        if isinstance(below, ForOp) and _flows(below):
+            # The loop begins anew while the last one still ends: the load is a part of it.
+            inside, when = home.enter(below), first_of(self.description)
+            stage, before = 0, _statement_in(inside)
+        elif isinstance(below, TreeOp):
             stage, before = below.stage_number, below
         key = (operand.name, space, home)
         if key not in self.loads:
             buffer = self.buffer(
                 f"{operand.name}_{space}", operand.axes, space, operand.dtype, home
             )
-            move = _move(self.args[operand.name], buffer.result, operand.axes, operand.pad)
-            if when is not None:
-                move.properties["when"] = MapAttr((when,))
-            self.put(home, self.at_index(move, operand), stage, before)
+            move = move_op(self.args[operand.name], buffer.result, operand.axes, operand.pad, when)
+            self.put(inside, self.at_index(move, operand), stage, before)
             self.loads[key] = buffer
         return self.loads[key]
 
@@ -247,21 +263,15 @@ class _Builder:
             before, home = home.op, home.parent
         dtype = source.result.type.dtype
         tile = self.buffer(f"{name}_{space}", identity(dims), space, dtype, home)
-        move = _move(source.result, tile.result, None)
+        move = move_op(source.result, tile.result)
         self.put(home, move, statement.stage if home is scope else 0, before)
         return tile
 
     def vector(self, statement: Vector, scope: Scope, stage: int) -> None:
         number, self.vectors = self.vectors, self.vectors + 1
-        at = scope
-        chunk = dict(self.tiling.chunks).get(number)
-        if statement.when is not None:
-            at = self.loop(scope, [chunk] if chunk else [], f"chunk{number}", stage=stage)
-            at.op.properties["when"] = MapAttr((statement.when,))
-        elif chunk and chunk[1] < scope.sizes[chunk[0]]:
-            at = self.loop(scope, [chunk], f"chunk{number}", stage=stage)
+        at = self.chunked(statement, number, scope, stage)
         inside = stage if at is scope else 0
-        group = _Group(self, statement, scope, at, inside)
+        group = Group(self, statement, scope, at, inside)
         for over, steps in groupby(statement.steps, key=lambda s: s.over):
             loop = at
             for dim in over:
@@ -275,9 +285,41 @@ class _Builder:
             if any(name in (m.a, m.b) for m in self.description.matrices):
                 self.stage_in_l1(name, scope, at, inside)
 
+    def chunked(self, statement: Vector, number: int, scope: Scope, stage: int) -> Scope:
+        """Where a statement's steps stand: in a loop of their own where its tile comes in pieces.
+
+        Or where some tiles go without it.
+        """
+        chunk = dict(self.tiling.chunks).get(number)
+        more: dict[str, Attribute] = {"last": UnitAttr()} if statement.last else {}
+        if statement.when is not None:
+            more["when"] = MapAttr((statement.when,))
+        if not more and (not chunk or chunk[1] >= scope.sizes[chunk[0]]):
+            return scope
+        at = self.loop(scope, [chunk] if chunk else [], f"chunk{number}", stage=stage)
+        at.op.properties |= more
+        return at
+
+    def hand_over(self, statement: HandOver, scope: Scope) -> None:
+        source, target = self.buffers[statement.source], self.tile(statement.out, scope)
+        move = move_op(source.result, target.result, when=statement.when)
+        self.put(scope, move, statement.stage)
+
+    def tile(self, name: str, home: Scope) -> BufferOp:
+        """The buffer of a value that statements make: what is carried outlives the loop at hand."""
+        if name not in self.buffers:
+            carried, value = name in self.description.carried, self.values[name]
+            place = self.top if carried else home
+            tile = self.buffer(name, identity(value.dims), Space.UB, value.dtype, place)
+            if carried and self.flows and self.tiling.within:
+                # A part of one tile is still there when others of the next one come.
+                tile.properties["spread"] = UnitAttr()
+            self.buffers[name] = tile
+        return self.buffers[name]
+
     def store(self, name: str, scope: Scope, stage: int) -> None:
         result = self.results[name]
-        move = _move(self.buffers[name].result, self.args[name], result.axes)
+        move = move_op(self.buffers[name].result, self.args[name], result.axes)
         self.put(scope, self.at_index(move, result), stage)
 
     def at_index(self, move: MoveOp, tensor: Operand) -> MoveOp:
@@ -290,111 +332,13 @@ class _Builder:
         value = self.values[name]
         staged = self.buffer(f"{name}_l1", identity(value.dims), Space.L1, value.dtype, scope)
         self.buffers[f"{name}@l1"] = staged
-        self.put(at, _move(self.buffers[name].result, staged.result, None), stage)
+        self.put(at, move_op(self.buffers[name].result, staged.result), stage)
 
 
-class _Group:
-    """The steps of one vector statement: where their operands come from and their results live."""
-
-    def __init__(
-        self, builder: _Builder, statement: Vector, scope: Scope, at: Scope, stage: int
-    ) -> None:
-        self.builder = builder
-        self.scope = scope
-        self.at = at
-        self.stage = stage
-        self.handed: dict[str, BufferOp] = {}
-        self.first: Operation | None = None
-        """The first operation that is no load: all loads of the group go before it."""
-        self.elsewhere = _names_used_outside(builder.description, statement)
-
-    def step(self, step: Step, loop: Scope, stage: int) -> None:
-        ins = [self.source(name, step.when) for name in step.ins]
-        out = self.target(step.out)
-        op = VectorOp.create(
-            operands=[out.result, *(b.result for b in ins)],
-            properties=_instr_properties(step),
-        )
-        self.builder.put(loop, op, stage)
-        if self.first is None:
-            self.first = op if loop is self.at else _below(loop, self.at)
-
-    def source(self, name: str, when: Axis | None = None) -> BufferOp:
-        b = self.builder
-        if name in b.operands:
-            return b.fetch(b.operands[name], Space.UB, self.at, self.stage, self.first, when)
-        # What nobody has written is scratch.
-        buffer = b.buffers.get(name) or self.target(name)
-        if buffer.result.type.space is not Space.L0C:
-            return buffer
-        if name not in self.handed:
-            dtype = buffer.result.type.dtype
-            chunk = b.buffer(f"{name}_ub", buffer.map.data, Space.UB, dtype, self.at)
-            # Without a loop of its own it leaves the accumulators as soon as they are there.
-            stage = self.stage if self.at is not self.scope else min(self.stage, b.made_at(name))
-            b.put(self.at, _move(buffer.result, chunk.result, None), stage, self.first)
-            self.handed[name] = chunk
-        return self.handed[name]
-
-    def target(self, name: str) -> BufferOp:
-        b = self.builder
-        if name in self.handed:
-            return self.handed[name]
-        if name not in b.buffers:
-            carried = name in b.description.carried
-            home = b.top if carried else self.scope if name in self.elsewhere else self.at
-            value = b.values[name]
-            b.buffers[name] = b.buffer(name, identity(value.dims), Space.UB, value.dtype, home)
-        return b.buffers[name]
+def _statement_in(scope: Scope) -> Operation | None:
+    """The first operation of a scope that is no buffer."""
+    return next((op for op in scope.block.ops if not isinstance(op, BufferOp)), None)
 
 
-def _below(loop: Scope, scope: Scope) -> Operation:
-    while loop.parent is not scope and loop.parent is not None:
-        loop = loop.parent
-    return loop.op
-
-
-def _names_used_outside(description: Description, statement: Vector) -> set[str]:
-    return {
-        name
-        for other in description.statements
-        if isinstance(other, Vector) and other is not statement
-        for step in other.steps
-        for name in (*step.ins, step.out)
-    }
-
-
-def _kernel_op(description: Description, name: str, sources: Sequence[str]) -> KernelOp:
-    tensors = (*description.operands, *description.results)
-    block = Block(arg_types=[HbmType.of(o.shape, o.strides, o.dtype) for o in tensors])
-    for arg, tensor in zip(block.args, tensors, strict=True):
-        arg.name_hint = tensor.name
-    return KernelOp.create(
-        properties={
-            "sym_name": StringAttr(name),
-            "kind": StringAttr(description.kind),
-            "sources": strings(sources),
-            "dims": PairsAttr(tuple((d.name, d.extent) for d in description.dims)),
-        },
-        regions=[Region(block)],
-    )
-
-
-def _move(source: SSAValue, target: SSAValue, axes: Axes | None, pad: float = 0.0) -> MoveOp:
-    properties: dict[str, Attribute] = {}
-    if axes is not None:
-        properties["map"] = MapAttr(axes)
-    if pad:
-        properties["pad"] = FloatAttr(pad, f64)
-    return MoveOp.create(operands=[source, target], properties=properties)
-
-
-def _instr_properties(step: Step) -> dict[str, Attribute]:
-    properties: dict[str, Attribute] = {"instr": StringAttr(step.instr)}
-    if step.numbers:
-        properties["numbers"] = ArrayAttr([FloatAttr(n, f64) for n in step.numbers])
-    if step.words:
-        properties["words"] = strings(step.words)
-    if step.when is not None:
-        properties["when"] = MapAttr((step.when,))
-    return properties
+def _flows(op: Operation | None) -> bool:
+    return isinstance(op, ForOp) and op.flows is not None

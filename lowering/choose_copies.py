@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -74,16 +76,30 @@ def rooms_of(kernel: KernelOp) -> list[Room]:
     for scope in scopes(root(kernel)):
         for op in scope.block.ops:
             if isinstance(op, BufferOp):
-                stages = [_stage(use, scope) for use in uses[op]] or [0]
-                least = 1 + max(stages) - min(stages)
+                least = 1 if op.spread else least_copies(uses[op], scope)
                 if op.copies is not None:
                     least = max(least, op.copies.value.data)
                 rooms.append(Room(op, scope, tuple(uses[op]), bytes_of(op, scope.sizes), least))
     return rooms
 
 
-def _stage(use: Access, scope: Scope) -> int:
-    return stage_of(child_of(use.op, scope))
+def least_copies(uses: Iterable[Access], scope: Scope) -> int:
+    """Copies of a buffer of a scope without which what runs stages ahead overwrites it.
+
+    Where a loop below flows its stages run ahead of each other by as many iterations, which are the
+    fewer runs of the scope the more there are in one.
+    """
+    by_loop: dict[Scope, list[int]] = defaultdict(list)
+    for use in uses:
+        at = scope
+        while True:
+            child = child_of(use.op, at)
+            by_loop[at].append(stage_of(child))
+            if not isinstance(child, ForOp) or child.flows is None:
+                break
+            at = next((known for known in by_loop if known.op is child), None) or at.enter(child)
+    spans = {at: max(stages) - min(stages) for at, stages in by_loop.items()}
+    return 1 + sum(span if at is scope else -(-span // at.fewest) for at, span in spans.items())
 
 
 def choose(kernel: KernelOp, target: Target) -> dict[BufferOp, int]:

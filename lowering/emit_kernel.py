@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -20,6 +21,7 @@ from ge.dialects.npu.tree import (
     VectorOp,
 )
 from ge.lowering.allocate_registers import allocate
+from ge.lowering.delays import Delays
 from ge.lowering.emit_statement import StatementWriter
 from ge.lowering.frames import Frame
 from ge.lowering.load_ahead import FLAG, HAND_OVER, Ahead, above
@@ -62,6 +64,8 @@ class _Emitter:
         self.arguments: dict[SSAValue, Virtual] = {arg: self.out.register() for arg in args}
         self.statements = StatementWriter(self.out, kernel, self.arguments)
         self.bases: dict[ForOp, Virtual] = {}
+        self.delays: dict[ForOp, Delays] = {}
+        """Of the loops that flow."""
         self.core: Scalar = 0
 
     def lines(self) -> list[Line]:
@@ -69,10 +73,15 @@ class _Emitter:
         counted = {load.parent_op() for load in self.ahead}
         for op in self.kernel.body.walk():
             inner = isinstance(op, ForOp) and op.parent_op() is not self.kernel
-            if isinstance(op, ForOp) and inner and (_rotates(op) or op in counted):
+            if isinstance(op, ForOp) and inner and (_rotates(op) or op in counted or op.flows):
                 self.bases[op] = self.out.variable(0)
+        start = len(self.out.lines)
         for child in self.kernel.body.block.ops:
             self.child(child, frame)
+            if isinstance(child, ForOp):
+                self.run_out(child)
+        for delays in self.delays.values():
+            delays.set_up(start)
         return self.allocated(stay=False)
 
     def start(self) -> Frame:
@@ -143,6 +152,8 @@ class _Emitter:
         """Zero where a tile goes without a statement."""
         if op in self.ahead:
             return frame.turn
+        if op.last is not None:
+            return self.out.compute("seq", frame.left, 0)
         if op.when is None:
             return 1
         (axis,) = op.when.data
@@ -158,11 +169,9 @@ class _Emitter:
 
     def loop(self, op: ForOp, frame: Frame) -> None:
         trips = self.trips(op, frame)
-        children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
-        stages = {c: stage_of(c) for c in children}
+        children, stages = _in_stages(op)
         most = max(stages.values(), default=0)
-        children.sort(key=stages.__getitem__)
-        passes = self.out.add(trips.mine, most)
+        passes = self.out.add(trips.mine, 0 if op.flows else most)
         if passes == 1:
             self.iteration(op, frame, trips, children, stages, most, 0)
         else:
@@ -199,6 +208,9 @@ class _Emitter:
         counter: Scalar,
     ) -> None:
         """One pass over the body: what is of stage s works on the iteration s before."""
+        if op.flows:
+            self.flowing_iteration(op, frame, trips, children, stages, most, counter)
+            return
         for stage, group in groupby(children, stages.__getitem__):
             with self.out.scope():
                 turn = self.out.sub(counter, stage)
@@ -208,6 +220,48 @@ class _Emitter:
                     self.child(child, inner)
             if skip:
                 self.out.place(skip)
+
+    def flowing_iteration(
+        self,
+        op: ForOp,
+        frame: Frame,
+        trips: _Trips,
+        children: list[Operation],
+        stages: dict[Operation, int],
+        most: int,
+        counter: Scalar,
+    ) -> None:
+        """The same where the iterations before may belong to an earlier run of the loop."""
+        begun, delays = len(self.out.lines), self.delays.setdefault(op, Delays(self.out, most))
+        with self.out.scope():
+            now = self.frame(op, frame, trips, counter)
+            delays.begin(now)
+            for stage, group in groupby(children, stages.__getitem__):
+                self.stage(group, delays.frame(stage) if stage else now, stage, now.turn)
+            delays.move_on(begun)
+
+    def stage(self, group: Iterable[Operation], frame: Frame, least: int, begun: Scalar) -> None:
+        """Children of a loop, unless fewer iterations than `least` have begun before."""
+        skip = self.out.label()
+        if least:
+            self.out.emit("bz", self.out.compute("sle", least, begun), Name(skip))
+        with self.out.scope():
+            for child in group:
+                self.child(child, frame)
+        if least:
+            self.out.place(skip)
+
+    def run_out(self, loop: ForOp) -> None:
+        """What is left over of the loops below one that flow, outer ones first."""
+        for op in loop.walk():
+            if not isinstance(op, ForOp) or op not in self.delays:
+                continue
+            delays = self.delays[op]
+            children, stages = _in_stages(op)
+            for step in range(1, delays.most + 1):
+                for stage, group in groupby(children, stages.__getitem__):
+                    if (behind := stage - step + 1) > 0:
+                        self.stage(group, delays.frame(behind), behind, self.bases[op])
 
     def guard(self, turn: Scalar, trips: Scalar, stage: int, most: int) -> str | None:
         """Jump over a stage that has nothing to do yet, or nothing any more."""
@@ -261,12 +315,25 @@ class _Emitter:
             rest = step if even else out.min(out.sub(size, start), step)
             at[dim] = (out.add(offset, start), rest)
         base: Scalar = self.bases.get(op, 0)
-        return Frame(op, outer, at, out.add(turn, base) if base else turn)
+        left: Scalar = 0
+        if any(isinstance(child, TreeOp) and child.last for child in op.body.block.ops):
+            left = out.sub(out.sub(trips.mine, 1), turn)
+        return Frame(op, outer, at, out.add(turn, base) if base else turn, left)
 
     def say_share(self, total: Scalar, first: Scalar) -> None:
         """The clock wants to know how many cores work in this wave: the last one has fewer."""
         left = self.out.sub(total, first)
         self.out.emit("share", self.out.min(left, self.cores))
+
+
+def _in_stages(op: ForOp) -> tuple[list[Operation], dict[Operation, int]]:
+    """What stands in a loop, stage by stage, and the stages."""
+    children = [c for c in op.body.block.ops if not isinstance(c, BufferOp)]
+    stages = {c: stage_of(c) for c in children}
+    if op.oldest_first is None:
+        return sorted(children, key=stages.__getitem__), stages
+    # First what all else waits for, then what is furthest behind.
+    return sorted(children, key=lambda c: (stages[c] > 0, -stages[c])), stages
 
 
 def _rotates(op: ForOp) -> bool:

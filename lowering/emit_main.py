@@ -26,7 +26,7 @@ from ge.dialects.npu.ops import (
     TensorOp,
 )
 from ge.dialects.npu.places import Space
-from ge.dialects.npu.tree import HbmType
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.allocate_registers import KEPT
 from ge.lowering.between_calls import MEETING, Between, Flags
 from ge.lowering.load_ahead import AHEAD

@@ -14,15 +14,8 @@ from ge.dialects.npu.instr import Instr
 from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Addr, AtKind, DimsKind, Name, RealKind, WordKind
 from ge.dialects.npu.places import Space
-from ge.dialects.npu.tree import (
-    BufferOp,
-    BufferType,
-    HbmType,
-    KernelOp,
-    MatrixOp,
-    MoveOp,
-    VectorOp,
-)
+from ge.dialects.npu.tree import BufferOp, KernelOp, MatrixOp, MoveOp, VectorOp
+from ge.dialects.npu.tree_types import BufferType, HbmType
 from ge.lowering.accesses import FOLDS, REDUCE_RATE, instr_of
 from ge.lowering.frames import Frame
 from ge.lowering.scalars import Scalar, ScalarWriter, Virtual
@@ -48,7 +41,8 @@ class StatementWriter:
         assert kernel.dims is not None
         self.extents = dict(kernel.dims.data)
         self.order = list(self.extents)
-        self.bytes = _sizes(root(kernel))
+        self.boxes = _boxes(root(kernel))
+        self.bytes = {buffer: bytes_of(buffer, box) for buffer, box in self.boxes.items()}
 
     def write(self, op: MoveOp | MatrixOp | VectorOp, frame: Frame) -> None:
         if isinstance(op, MatrixOp):
@@ -110,9 +104,15 @@ class StatementWriter:
             offset = self.out.add(offset, self.out.mul(ahead, step))
             for dim, n in axis.terms:
                 strides[dim] = self.out.add(strides.get(dim, 0), self.out.mul(step, n))
-            step = self.out.mul(step, self.extent(axis, home))
+            step = self.out.mul(step, self.pitch(buffer, axis, home))
         at = self.plus(self.slot(buffer, frame), self.out.mul(offset, dtype.bytes))
         return View(at, strides, dtype)
+
+    def pitch(self, buffer: BufferOp, axis: Axis, home: Frame) -> Scalar:
+        """How many places of an axis the buffer has room for, as far as the current box goes."""
+        if buffer.spread is None:
+            return self.extent(axis, home)
+        return axis.extent(self.boxes[buffer])
 
     def dims(self, used: set[str], frame: Frame, last: Sequence[str] = ()) -> list[str]:
         """The dimensions more than one place wide, in the kernel's order, `last` behind."""
@@ -350,10 +350,6 @@ def _virtual(base: Any) -> Virtual:
     return base
 
 
-def _sizes(scope: Scope) -> dict[BufferOp, int]:
-    return {
-        op: bytes_of(op, s.sizes)
-        for s in scopes(scope)
-        for op in s.block.ops
-        if isinstance(op, BufferOp)
-    }
+def _boxes(scope: Scope) -> dict[BufferOp, dict[str, int]]:
+    """By buffer, the largest size of each dimension in its loop."""
+    return {op: s.sizes for s in scopes(scope) for op in s.block.ops if isinstance(op, BufferOp)}

@@ -19,6 +19,8 @@ class Frame:
     """Offset and size of each dimension's current tile."""
     turn: Scalar
     """How many iterations of this loop the core has begun before, over the whole kernel."""
+    left: Scalar = 0
+    """How many iterations follow in this run of the loop, where something in it asks for that."""
 
     def of(self, op: Operation | None) -> Frame:
         """The frame of the loop or kernel `op`, which is this one or above it."""

@@ -32,7 +32,8 @@ from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorO
 from ge.dialects.npu.program import ELEMENTS_MOST, RANK_MOST
 from ge.dialects.npu.routine import text_of
 from ge.dialects.npu.target import DEFAULT, Target
-from ge.dialects.npu.tree import HbmType, KernelOp
+from ge.dialects.npu.tree import KernelOp
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.anchors import copy_of
 from ge.lowering.host_kernel import host_kernel
 from ge.lowering.kernels.description import Description, in_turns

@@ -24,7 +24,8 @@ from ge.dialects.npu.axes import Axis
 from ge.dialects.npu.isa.move import MISS_ALL
 from ge.dialects.npu.ops import ChooseOp, InvokeOp, ProgramOp, RepeatOp, TensorOp
 from ge.dialects.npu.target import Target
-from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, MoveOp
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.programs import Calls, programs_of
 from ge.lowering.reuse import refetched
 from ge.lowering.scopes import Scope, root, scopes

@@ -10,7 +10,8 @@ from ge.dialects.graph.base import shape_of
 from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.operands import Name, Reg
 from ge.dialects.npu.ops import INST_OPS, LabelOp, RoutineOp
-from ge.dialects.npu.tree import HbmType, KernelOp
+from ge.dialects.npu.tree import KernelOp
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.kernels.region import dtype_of
 
 

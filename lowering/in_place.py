@@ -16,7 +16,8 @@ from xdsl.ir import SSAValue
 from ge.dialects.npu.axes import dims_of, identity
 from ge.dialects.npu.geometry import dense
 from ge.dialects.npu.ops import InvokeOp, ProgramOp, TensorOp
-from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, MoveOp
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.lives import Life
 from ge.lowering.scopes import Scope, root, scopes
 

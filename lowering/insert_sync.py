@@ -2,7 +2,8 @@
 
 A buffer's uses are lifted to the children of the loop it belongs to. A child that writes raises a
 flag for one that reads later (forward); one that reads raises a flag for the child that will write
-the same copy again, as many iterations later as there are copies (backward). Sets and waits are
+the same copy again, as many iterations later as there are copies (backward), or as it takes a loop
+over the parts of a tile to come back to one. Sets and waits are
 siblings in one body, so they match in every remainder and every stage. Backward flags are raised
 once before the kernel and taken back once after it.
 """
@@ -102,7 +103,18 @@ def _needed(
         below = body.children[i]
         crowded = len({x.unit for x in a}) > 1 and any(x.writes for x in a)
         if isinstance(below, ForOp) and crowded:
-            _needed(bodies[below], bodies, buffer, a, 1)
+            _needed(bodies[below], bodies, buffer, a, _apart(bodies[below].scope, buffer, copies))
+
+
+def _apart(loop: Scope, buffer: BufferOp, copies: int) -> int:
+    """Iterations of a loop from a use of the buffer to the next one of the same bytes, at least.
+
+    The buffer belongs to a loop around it, whose iterations use its `copies` in turn.
+    """
+    if buffer.spread is not None:
+        return loop.fewest
+    flows = isinstance(loop.op, ForOp) and loop.op.flows is not None
+    return 1 + (copies - 1) * loop.fewest if flows else 1
 
 
 def _merged(body: _Body) -> list[Flag]:

@@ -14,7 +14,8 @@ from xdsl.ir import BlockArgument, Operation
 from ge.dialects.npu.isa.sync import FLAGS
 from ge.dialects.npu.ops import InvokeOp, ProgramOp
 from ge.dialects.npu.places import Space, Unit
-from ge.dialects.npu.tree import BufferType, ForOp, KernelOp, MoveOp
+from ge.dialects.npu.tree import ForOp, KernelOp, MoveOp
+from ge.dialects.npu.tree_types import BufferType
 from ge.lowering.between_calls import Flags
 
 AHEAD = "_ahead"

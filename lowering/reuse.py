@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from ge.dialects.npu.tree import BufferOp, ForOp, HbmType, KernelOp, MoveOp
+from ge.dialects.npu.tree import BufferOp, ForOp, KernelOp, MoveOp
+from ge.dialects.npu.tree_types import HbmType
 from ge.lowering.scopes import Scope, root, scopes
 
 Sizes = dict[str, int]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ge.dialects.npu.instr import Instr
 from ge.dialects.npu.isa import INSTRS
+from ge.dialects.npu.operands import Addr
 
 
 class Virtual(NamedTuple):
@@ -62,7 +63,11 @@ class ScalarWriter:
         self.lines.append(Line(None, (label,)))
 
     def emit(self, mnemonic: str, *args: Any) -> None:
-        self.lines.append(Line(INSTRS[mnemonic], args))
+        self.lines.append(self.line(mnemonic, *args))
+
+    def line(self, mnemonic: str, *args: Any) -> Line:
+        """An instruction that stands nowhere yet."""
+        return Line(INSTRS[mnemonic], args)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -140,3 +145,17 @@ def _identity(mnemonic: str, a: Scalar, b: Scalar) -> Scalar | None:
     if mnemonic == "mod" and b == 1:
         return 0
     return None
+
+
+def registers_of(args: tuple[Any, ...]) -> list[Virtual]:
+    """The virtual registers among the operands of a line, those of addresses included."""
+    found: list[Virtual] = []
+    for a in args:
+        if isinstance(a, Virtual):
+            found.append(a)
+        elif isinstance(a, Addr):
+            if isinstance(a.base, Virtual):
+                found.append(a.base)
+        elif isinstance(a, tuple):
+            found.extend(v for v in a if isinstance(v, Virtual))
+    return found

@@ -66,6 +66,25 @@ class Scope:
         dealt = isinstance(self.op, ForOp) and self.op.cores is not None
         return self.parent.runs(cores) * (-(-trips // cores) if dealt else trips)
 
+    @property
+    def fewest(self) -> int:
+        """How often its body runs at least, where it is reached."""
+        outer = self.parent
+        if outer is None or (isinstance(self.op, ForOp) and self.op.until is not None):
+            return 1
+        return prod(
+            min(-(-n // step) for n in outer.tiles(dim)) for dim, step in self.steps.items()
+        )
+
+    def tiles(self, dim: str) -> set[int]:
+        """The sizes that a dimension has inside: that of the loop's step, and what is left over."""
+        if self.parent is None:
+            return {self.sizes[dim]}
+        outer, step = self.parent.tiles(dim), self.steps.get(dim)
+        if step is None:
+            return outer
+        return {step for n in outer if n >= step} | {n % step for n in outer if n % step}
+
     def enter(self, loop: ForOp) -> Scope:
         """The scope of a loop that stands in this one."""
         sizes = dict(self.sizes)

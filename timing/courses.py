@@ -21,6 +21,8 @@ TEXTS = 1 << 12
 """Functions that are remembered at most."""
 GUESSES = 3
 """How often to guess what trips hand on."""
+SETTLED = 8
+"""Trips until a register that holds what another one held some trips before goes on like that."""
 MOST = 1 << 18
 """Trips up to which a course that differs from trip to trip fits into memory."""
 
@@ -118,16 +120,22 @@ class Planner:
     def _all_at_once(self, trips: int, head: list[int]) -> Course | None:
         """The same with arrays; None if what trips hand on cannot be guessed.
 
-        Each trip is taken to add as much as the first one; then as much as it added with that. A
-        guess is right when each trip hands on what the next one is taken to begin with.
+        Each trip is taken to add as much as the last of the first ones; then as much as it added
+        with that. A guess is right when each trip hands on what the next one begins with.
         """
         import numpy as np
 
-        _, outs = self._one(*head)
-        count = np.arange(trips, dtype=np.int64)
+        begun = [list(head)]
+        for _ in range(SETTLED):
+            _, outs = self._one(*begun[-1])
+            begun.append(list(head))
+            for at, index in self._handed:
+                begun[-1][at] = outs[index]
+        count = np.arange(1, trips - SETTLED, dtype=np.int64)
         values: list[Any] = list(head)
-        for at, index in self._handed:
-            values[at] = head[at] + count * wrap(outs[index] - head[at])
+        for at, _ in self._handed:
+            first = [start[at] for start in begun]
+            values[at] = np.append(first, first[-1] + count * wrap(first[-1] - first[-2]))
         for _ in range(GUESSES):
             with np.errstate(all="ignore"):
                 signature, outs = self._all(*values)

@@ -43,7 +43,7 @@ from ge.dialects.npu.isa import INSTRS
 from ge.dialects.npu.operands import Value
 from ge.dialects.npu.routine import Routine
 from ge.dialects.npu.syntax import instance
-from ge.dialects.npu.tree import HbmType
+from ge.dialects.npu.tree_types import HbmType
 
 
 @irdl_op_definition

@@ -7,7 +7,7 @@ buffers' maps give for the current tiles. Nothing has an address until it is all
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Data, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -41,11 +41,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects import dtypes
-from ge.dialects.attributes import IntsAttr
-from ge.dialects.dtypes import DType
 from ge.dialects.npu.axes import Axes, axes, dims_of, text_of
-from ge.dialects.npu.places import SPACES, UNITS, Space, Unit
+from ge.dialects.npu.places import UNITS, Unit
+from ge.dialects.npu.tree_types import BufferType, HbmType
 
 Pairs = tuple[tuple[str, int], ...]
 
@@ -90,92 +88,14 @@ class PairsAttr(Data[Pairs]):
             printer.print_string(", ".join(f"{d} = {n}" for d, n in self.data))
 
 
-@irdl_attr_definition
-class BufferType(ParametrizedAttribute, TypeAttribute):
-    """A place for a tile in one memory: `!npu.buffer<ub, f32>`."""
-
-    name = "npu.buffer"
-    space_name: StringAttr
-    element_name: StringAttr
-
-    @classmethod
-    def of(cls, space: Space, dtype: DType) -> BufferType:
-        return cls(StringAttr(space.value), StringAttr(dtype.name))
-
-    @property
-    def space(self) -> Space:
-        return SPACES[self.space_name.data]
-
-    @property
-    def dtype(self) -> DType:
-        return dtypes.BY_NAME[self.element_name.data]
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            space = parser.parse_identifier()
-            parser.parse_punctuation(",")
-            element = parser.parse_identifier()
-        if space not in SPACES or element not in dtypes.BY_NAME:
-            parser.raise_error(f"must be a memory and an element type, got {space}, {element}")
-        return StringAttr(space), StringAttr(element)
-
-    def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.space_name.data}, {self.element_name.data}>")
-
-
-@irdl_attr_definition
-class HbmType(ParametrizedAttribute, TypeAttribute):
-    """A strided view of a tensor in device memory: `!npu.hbm<[16, 128], [128, 1], f16>`."""
-
-    name = "npu.hbm"
-    shape_: IntsAttr
-    strides_: IntsAttr
-    element_name: StringAttr
-
-    @classmethod
-    def of(cls, shape: Sequence[int], strides: Sequence[int], dtype: DType) -> HbmType:
-        return cls(IntsAttr(tuple(shape)), IntsAttr(tuple(strides)), StringAttr(dtype.name))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.shape_.data
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.strides_.data
-
-    @property
-    def dtype(self) -> DType:
-        return dtypes.BY_NAME[self.element_name.data]
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        def numbers() -> IntsAttr:
-            square = parser.Delimiter.SQUARE
-            return IntsAttr(tuple(parser.parse_comma_separated_list(square, parser.parse_integer)))
-
-        with parser.in_angle_brackets():
-            shape = numbers()
-            parser.parse_punctuation(",")
-            strides = numbers()
-            parser.parse_punctuation(",")
-            element = parser.parse_identifier()
-        if element not in dtypes.BY_NAME or len(shape.data) != len(strides.data):
-            parser.raise_error("must be a shape, as many strides, and an element type")
-        return shape, strides, StringAttr(element)
-
-    def print_parameters(self, printer: Printer) -> None:
-        shape, strides = list(self.shape), list(self.strides)
-        printer.print_string(f"<{shape}, {strides}, {self.element_name.data}>")
-
-
 class TreeOp(IRDLOperation):
     """What all share: the stage each runs in when its loop is skewed, and on which tiles."""
 
     stage = opt_prop_def(IntegerAttr[I64])
     when = opt_prop_def(MapAttr)
     """A map of one axis: a statement is left out on tiles on which that is nowhere above 0."""
+    last = opt_prop_def(UnitAttr)
+    """Only the last iteration of the loop has the statement."""
     irdl_options = (ParsePropInAttrDict(),)
 
     @property
@@ -236,6 +156,8 @@ class ForOp(TreeOp):
     With `cores` its iterations are dealt to the cores in turn, `backwards` from the last one on.
     With `until`, a map of one axis, it ends with the tile that holds the highest place of that
     axis. `orders = ["fix mte2"]` lets the first work of MTE2 wait for the last of FIX before it.
+    With `flows` what is left over of its stages runs beside the loop's next run, and behind the
+    last; with `oldest_first` what is furthest behind comes first, but for stage 0.
     """
 
     name = "npu.for"
@@ -245,6 +167,8 @@ class ForOp(TreeOp):
     backwards = opt_prop_def(UnitAttr)
     until = opt_prop_def(MapAttr)
     orders = opt_prop_def(ArrayAttr[StringAttr])
+    flows = opt_prop_def(UnitAttr)
+    oldest_first = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
     assembly_format = "$label $steps attr-dict-with-keyword $body"
@@ -255,7 +179,8 @@ class BufferOp(TreeOp):
     """
     A buffer of the loop it stands in, with room for the box that `map` spans there.
 
-    `copies` boxes lie behind each other from `address` on; iterations use them in turn.
+    `copies` boxes lie behind each other from `address` on; iterations use them in turn. In one that
+    is `spread` smaller tiles lie as far apart as those of the largest box.
     """
 
     name = "npu.buffer"
@@ -263,6 +188,7 @@ class BufferOp(TreeOp):
     map = prop_def(MapAttr)
     copies = opt_prop_def(IntegerAttr[I64])
     address = opt_prop_def(IntegerAttr[I64])
+    spread = opt_prop_def(UnitAttr)
     result = result_def(BufferType)
     assembly_format = "$label $map attr-dict `:` type($result)"
 

@@ -24,6 +24,10 @@ HAND_OVER = 1500
 """Cycles from one unit to the next and back where they cannot overlap."""
 BLOCK_CYCLES = 4500
 """What a block of queries costs beside its tiles of keys: first loads, skew and last store."""
+BETWEEN = 2200
+"""What it costs where the next block's tiles of keys follow without a gap."""
+SHORT = 64
+"""Tiles of keys in a block up to which that is worth while."""
 
 
 def attention_tilings(d: Description, target: Target) -> Iterator[Candidate]:
@@ -43,6 +47,7 @@ def attention_tilings(d: Description, target: Target) -> Iterator[Candidate]:
         tiling = Tiling(
             (*((x, 1) for x in outer), (queries, q)),
             sequential=-key,
+            flows=costs.flows(q, -key),
             chunks=tuple((i, (queries, ceil(q / parts))) for i in numbers) if parts > 1 else (),
         )
         yield Candidate(tiling, cycles)
@@ -99,7 +104,15 @@ class _Costs:
         """Of the busiest core: its blocks, each with all tiles of keys."""
         blocks, tiles = busiest
         overlap = self.d.until is None and kv >= self.d.extents["kv"]
-        return tiles * self.tile(q, kv, parts) + (1 if overlap else blocks) * BLOCK_CYCLES
+        around = (
+            BLOCK_CYCLES + (blocks - 1) * BETWEEN if self.flows(q, kv) else blocks * BLOCK_CYCLES
+        )
+        return tiles * self.tile(q, kv, parts) + (BLOCK_CYCLES if overlap else around)
+
+    def flows(self, q: int, kv: int) -> bool:
+        """Whether blocks are short enough for their ends to matter, and there are several."""
+        blocks, tiles = self.busiest(q, kv)
+        return blocks > 1 and tiles <= SHORT * blocks
 
     def busiest(self, q: int, kv: int) -> tuple[int, int]:
         """Blocks of the core that has most to do, and the tiles of keys in all of them."""

@@ -79,11 +79,10 @@ def _value(value: Value, pair: tuple[str, str]) -> Value | None:
 
 
 def _statement(statement: Statement, pair: tuple[str, str]) -> Statement | None:
-    if isinstance(statement, Vector):
+    if not isinstance(statement, Matrix):
         return statement
     if not _neighbours(statement.over, pair):
         return None
-    assert isinstance(statement, Matrix)
     return replace(statement, over=_without(statement.over, pair))
 
 

@@ -111,6 +111,8 @@ class Vector:
     stage: int = 0
     when: Axis | None = None
     """Tiles on which this is nowhere above 0 go without the statement."""
+    last: bool = False
+    """Only the last tile of the sequential dimension has the statement."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,18 @@ class Matrix:
     """How many iterations before the product its operands are loaded."""
 
 
-Statement = Vector | Matrix
+@dataclass(frozen=True)
+class HandOver:
+    """A product, as it leaves the accumulators, is the value `out`."""
+
+    out: str
+    source: str
+    stage: int = 0
+    when: Axis | None = None
+    """Tiles on which this is nowhere above 0 go without it."""
+
+
+Statement = Vector | Matrix | HandOver
 
 
 @dataclass(frozen=True)
@@ -192,7 +205,7 @@ class Part(NamedTuple):
 def in_turns(description: Description) -> Description:
     """The same kernel with every statement in one stage: units do not work ahead of each other."""
     body = tuple(
-        replace(s, stage=0) if isinstance(s, Vector) else replace(s, stage=0, ahead=0)
+        replace(s, stage=0, ahead=0) if isinstance(s, Matrix) else replace(s, stage=0)
         for s in description.body
     )
     init, final = (

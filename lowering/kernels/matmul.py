@@ -81,7 +81,7 @@ def with_epilogue(
         for value, tensor in zip(args[1:], extras, strict=True):
             region.bind(value, tile_of(tensor), axes)
         writer.finish(region.run(op), "y", acc.dims, out.dtype)
-        final = (Vector(writer.done()),)
+        final = (Vector(writer.done(halves=True)),)
         values |= writer.values
     return Description(
         kind=op.kind.data,

@@ -112,7 +112,7 @@ class _Shape:
     @cached_property
     def described(self) -> Description:
         """The kernel that sums in pieces."""
-        return in_pieces(self.d)
+        return in_pieces(self.d, self.piece)
 
     @property
     def last(self) -> Vector:
@@ -148,6 +148,7 @@ class _Shape:
             in_order(self.d, self.target, (self.left, self.right), block),
             inner=inner,
             sequential=self.piece,
+            flows=True,
             within=((self.rows, self.side), (self.columns, self.side)),
             nests=(("acc", ((self.over, self.step),)),),
             loads=tuple((name, "sequential") for name in operands),

@@ -13,6 +13,7 @@ from ge.dialects.npu.axes import Axis
 from ge.lowering.kernels.description import (
     Description,
     DimKind,
+    HandOver,
     Matrix,
     Operand,
     Step,
@@ -22,14 +23,15 @@ from ge.lowering.kernels.description import (
 
 TOTAL = "total"
 """The tile that the pieces are added to."""
-START, PIECE, END = range(3)
-"""The vector statements, by number: clear the sum, add a piece, and what is done with the sum."""
+PIECE, END = range(2)
+"""The vector statements, by number: add a piece, and what is done with the sum."""
 
 
-def in_pieces(d: Description) -> Description:
-    """`acc += a . b; y = f(acc)` as `total = 0; [acc = a . b; total += acc; last: y = f(total)]`.
+def in_pieces(d: Description, piece: int, behind: int = 1) -> Description:
+    """`acc += a . b; y = f(acc)` as `[acc = a . b; total += acc; last: y = f(total)]`.
 
-    The summed dimension becomes one whose tiles follow each other.
+    The first `piece` terms are the total themselves. The summed dimension becomes one whose tiles
+    follow each other. What is done with the sum runs `behind` parts of a tile behind the products.
     """
     (product,) = d.matrices
     (over,) = product.over
@@ -43,13 +45,18 @@ def in_pieces(d: Description) -> Description:
         (out,) = d.results
         results, steps = _stored(product, out, acc, values)
     last = Axis(((over, 1),), 2 - d.extents[over])
-    added = Step("vadd", TOTAL, (TOTAL, product.out))
+    first, later = Axis(((over, -1),), 1), Axis(((over, 1),), 1 - piece)
+    added = Vector((Step("vadd", TOTAL, (TOTAL, product.out)),), stage=1, when=later)
     return replace(
         d,
         dims=tuple(dims),
         results=results,
-        init=(Vector((Step("vfill", TOTAL, (), (0.0,)),)),),
-        body=(product, Vector((added,), stage=1), Vector(steps, stage=1, when=last)),
+        body=(
+            product,
+            HandOver(TOTAL, product.out, stage=1, when=first),
+            added,
+            Vector(steps, stage=behind, when=last),
+        ),
         final=(),
         values=tuple(values.items()),
         carried=(TOTAL,),

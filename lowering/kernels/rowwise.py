@@ -63,7 +63,7 @@ def describe_vector(op: ElementwiseOp | RowwiseOp) -> Description:
             dims=tuple(dims) or (Dim("d0", 1, DimKind.PARALLEL),),
             operands=tuple(operands),
             results=(out,),
-            body=(Vector(writer.done()),),
+            body=(Vector(writer.done(halves=bool(whole))),),
             values=tuple(writer.values.items()),
         )
     )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ge.dialects.diagnostics import InputError, did_you_mean
 from ge.dialects.npu.places import UNITS
 from ge.lowering.kernels.description import Description, DimKind, Vector
+from ge.lowering.kernels.flow import in_flow
 from ge.lowering.kernels.pieces import in_pieces, may_be_in_pieces
 
 Pairs = tuple[tuple[str, int], ...]
@@ -37,6 +38,8 @@ class Tiling:
     """Operands that must not be loaded outside a loop: memory would overflow."""
     copies: Pairs = ()
     """Copies of buffers, by label; the others get what there is room for."""
+    flows: bool = False
+    """Whether parts of a tile follow those of the tile before without a gap."""
     orders: tuple[tuple[str, str, str], ...] = ()
     """A loop and two units: the second waits for what the first did an iteration before."""
     chosen: bool = False
@@ -58,13 +61,22 @@ class Tiling:
 
 def tiled(description: Description, tiling: Tiling) -> Description:
     """The kernel that a tiling cuts: a product in pieces where it says so."""
-    pieces = tiling.sequential and may_be_in_pieces(description)
-    return in_pieces(description) if pieces else description
+    over = description.dims_with(DimKind.SEQUENTIAL)
+    if tiling.sequential and may_be_in_pieces(description):
+        return in_pieces(description, tiling.sequential, 2 if tiling.flows else 1)
+    return in_flow(description) if over and flows(description, tiling) else description
+
+
+def flows(description: Description, tiling: Tiling) -> bool:
+    """Whether the sequential loop flows: not where one tile holds all of it."""
+    over = description.dims_with(DimKind.SEQUENTIAL)
+    whole = all(description.extents[dim] <= tiling.sequential for dim in over)
+    return tiling.flows and (description.until is not None or not whole)
 
 
 def in_turns(tiling: Tiling) -> Tiling:
     """The same, but an epilogue that does not run behind its products."""
-    return replace(tiling, final_stage=0)
+    return replace(tiling, final_stage=0, flows=False)
 
 
 class Candidate(NamedTuple):
@@ -87,7 +99,7 @@ def parse_tiling(text: str) -> Tiling:
     """A tiling written as clauses.
 
     `block m=128 n=256; nest acc k=512 k=64; load a acc_k512; chunk 0 m=64; copies a_l1=1`, and
-    `inner n=64`, `within m=64`, `sequential 128`, `stage 1`, `pin x0 block`,
+    `inner n=64`, `within m=64`, `sequential 128`, `stage 1`, `flows`, `pin x0 block`,
     `order block fix mte2`, `chosen`. Raises InputError naming the clause.
     """
     found: dict[str, Any] = {"block": ()}
@@ -122,6 +134,7 @@ def text_of(tiling: Tiling) -> str:
     clauses += [f"load {name} {loop}" for name, loop in tiling.loads if loop]
     clauses += [f"chunk {number} {pairs((cut,))}" for number, cut in tiling.chunks]
     clauses += [f"stage {tiling.final_stage}"] * bool(tiling.final_stage)
+    clauses += ["flows"] * tiling.flows
     clauses += [f"pin {name} {loop}" for name, loop in sorted(tiling.pinned)]
     clauses += [f"order {' '.join(order)}" for order in tiling.orders]
     return "; ".join(clauses)
@@ -203,6 +216,7 @@ _CLAUSES: dict[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "load": ("loads", lambda words: (_two(words),)),
     "chunk": ("chunks", lambda words: ((int(words[0]), _pairs(words[1:])[0]),)),
     "stage": ("final_stage", lambda words: (0, 1)[int(words[0])]),
+    "flows": ("flows", _alone),
     "pin": ("pinned", lambda words: frozenset({_two(words)})),
     "copies": ("copies", _pairs),
     "order": ("orders", lambda words: (_order(words),)),
@@ -217,6 +231,7 @@ _EXAMPLES = {
     "load": "load a acc_k512",
     "chunk": "chunk 0 m=64",
     "stage": "stage 1",
+    "flows": "flows",
     "pin": "pin x0 block",
     "copies": "copies a_l1=1",
     "order": "order block fix mte2",

@@ -17,6 +17,7 @@ from ge.dialects.npu.geometry import REPEAT_BYTES
 from ge.lowering.accesses import FOLDS
 from ge.lowering.kernels.description import Step, Value
 from ge.lowering.kernels.join_products import join_products
+from ge.lowering.kernels.narrow_product import narrow_product
 
 if TYPE_CHECKING:
     import numpy as np
@@ -238,9 +239,13 @@ class VectorWriter:
             value = self.add(self.mul(value, x), c)
         return value
 
-    def done(self, keep: Container[str] = ()) -> tuple[Step, ...]:
-        """The steps, products joined with what is added to them; others read the values `keep`."""
-        return join_products(self.steps, self.values, keep)
+    def done(self, keep: Container[str] = (), halves: bool = False) -> tuple[Step, ...]:
+        """The steps, products joined with what is added to them; others read the values `keep`.
+
+        With `halves` a last product that is rounded to f16 is one of numbers of f16.
+        """
+        steps = narrow_product(self.steps, self.values, keep) if halves else self.steps
+        return join_products(steps, self.values, keep)
 
     def finish(self, value: Arg, name: str, dims: Sequence[str], dtype: DType) -> None:
         """Leave `value` in the tile `name`, with all of `dims` and as `dtype`."""

@@ -54,7 +54,7 @@ def _run(tiling: str | None) -> np.ndarray:
         "block m=4; stage 1; order block v m",
         "block m=4; nest acc k=8; order acc_k8 mte1 mte2; order block v mte2",
         "block m=4 n=16; sequential 8; within m=2 n=8; load a sequential; load b sequential",
-        "block m=5; inner n=24; sequential 7; within n=16; nest acc k=2; chunk 1 m=3; chunk 2 m=2",
+        "block m=5; inner n=24; sequential 7; within n=16; nest acc k=2; chunk 0 m=3; chunk 1 m=2",
         "sequential 99; within m=4",
         "chosen",
         "chosen; block m=5; copies a_l1=1; order block mte3 mte2",
