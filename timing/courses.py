@@ -19,6 +19,8 @@ FEW = 48
 """Trips up to which one after the other is quicker than all at once."""
 TEXTS = 1 << 12
 """Functions that are remembered at most."""
+MANY = 4
+"""Courses from which on it is quicker to work them out side by side."""
 GUESSES = 3
 """How often to guess what trips hand on."""
 SETTLED = 8
@@ -82,13 +84,55 @@ class Planner:
         """Numbers and results of many courses; what differs between them is an array."""
         import numpy as np
 
-        rows, inverse = group((trips, *head))
-        found = [self.course(*row) for row in rows]
+        columns = (trips, *head)
+        index, inverse = kinds(columns)
         if inverse is None:
-            return found[0].number, found[0].results
-        numbers = np.array([course.number for course in found])[inverse]
-        values = zip(*(course.results for course in found), strict=True)
-        return numbers, tuple(np.array(column)[inverse] for column in values)
+            one = self.course(*_row(columns, 0))
+            return one.number, one.results
+        counts, *heads = (np.broadcast_to(c, len(inverse))[index] for c in columns)
+        numbers = np.empty(len(index), np.int64)
+        values = [np.empty(len(index), np.int64) for _ in self.results]
+        for count in np.unique(counts).tolist():
+            at = np.flatnonzero(counts == count)
+            numbers[at], outs = self._together(count, [h[at] for h in heads], len(at))
+            for column, out in zip(values, outs, strict=True):
+                column[at] = out
+        return numbers[inverse], tuple(column[inverse] for column in values)
+
+    def _together(self, trips: int, heads: list[Any], many: int) -> tuple[Any, Sequence[Any]]:
+        """Numbers and results of different courses with equally many trips.
+
+        Where there are many of them, a trip of all of them is worked out at once.
+        """
+        steps = trips if self._handed else 1
+        if many < MANY or trips < 1 or steps > FEW or steps * many > MOST:
+            rows = zip(*(head.tolist() for head in heads), strict=True) if heads else [()] * many
+            found = [self.course(trips, *row) for row in rows]
+            outs: Sequence[Any] = list(zip(*(course.results for course in found), strict=True))
+            return [course.number for course in found], outs
+        values, signatures = list(heads), []
+        for _ in range(steps):
+            signature, outs = self._all(*values)
+            signatures.append(self._numbered(signature, many))
+            for at, index in self._handed:
+                values[at] = outs[index]
+        courses, inverse = group(signatures)
+        numbers = [self._number(trips, each) for each in courses]
+        return numbers[0] if inverse is None else _picked(numbers, inverse), outs
+
+    def _numbered(self, signature: Any, many: int) -> Any:
+        """The numbers of the signatures that as many courses have."""
+        import numpy as np
+
+        rows, inverse = group(signature)
+        numbers = [self._signature(row) for row in rows]
+        return np.full(many, numbers[0]) if inverse is None else _picked(numbers, inverse)
+
+    def _number(self, trips: int, signatures: Sequence[int]) -> int:
+        """The number of a course: those with equal signatures have the same."""
+        alike = not self._handed
+        key = (trips, signatures[0]) if alike else ("all", *signatures)
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _course(self, trips: int, head: list[int]) -> Course:
         if trips < 1:
@@ -207,13 +251,32 @@ class Repeated(Sequence[int]):
 
 def group(columns: Sequence[Any]) -> tuple[list[tuple[int, ...]], Any]:
     """The different rows of `columns` and the number of each one's row; None if all are one."""
+    index, inverse = kinds(columns)
+    return [_row(columns, i) for i in index], inverse
+
+
+def _row(columns: Sequence[Any], place: int) -> tuple[int, ...]:
+    return tuple(int(c) if getattr(c, "ndim", 0) == 0 else int(c[place]) for c in columns)
+
+
+def _picked(values: Sequence[int], inverse: Any) -> Any:
+    import numpy as np
+
+    return np.array(values)[inverse]
+
+
+def kinds(columns: Sequence[Any]) -> tuple[Sequence[int], Any]:
+    """Where each different row of `columns` stands first, and the number of each one's row.
+
+    That is None if all are one.
+    """
     import numpy as np
 
     varying = [
         np.asarray(c, np.int64) for c in columns if isinstance(c, np.ndarray) and (c != c[0]).any()
     ]
     if not varying:
-        return [tuple(int(c[0]) if isinstance(c, np.ndarray) else int(c) for c in columns)], None
+        return [0], None
     key, range_of = np.zeros(len(varying[0]), np.int64), 1
     for column in varying:
         low = int(column.min())
@@ -225,7 +288,4 @@ def group(columns: Sequence[Any]) -> tuple[list[tuple[int, ...]], Any]:
         key = key * span + (column - low)
         range_of *= span
     _, index, inverse = np.unique(key, return_index=True, return_inverse=True)
-    rows = [
-        tuple(int(c[i]) if isinstance(c, np.ndarray) else int(c) for c in columns) for i in index
-    ]
-    return rows, inverse
+    return index, inverse
