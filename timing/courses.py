@@ -265,7 +265,7 @@ def _picked(values: Sequence[int], inverse: Any) -> Any:
     return np.array(values)[inverse]
 
 
-def kinds(columns: Sequence[Any]) -> tuple[Sequence[int], Any]:
+def kinds(columns: Sequence[Any]) -> tuple[Any, Any]:
     """Where each different row of `columns` stands first, and the number of each one's row.
 
     That is None if all are one.
