@@ -39,11 +39,16 @@ class Kept:
     """The attributes of a module's parts, as they are when this is made."""
 
     def __init__(self, module: nn.Module) -> None:
-        self._parts = [
-            (name, part, {n: _apart(v) for n, v in plain_attributes(part)})
+        # A script keeps nothing but tensors, and its code says what becomes of them.
+        parts = [
+            (name, part)
             for name, part in module.named_modules()
+            if not isinstance(part, torch.jit.ScriptModule)
         ]
-        self._buffers = [(part, dict(part._buffers)) for part in module.modules()]
+        self._parts = [
+            (name, part, {n: _apart(v) for n, v in plain_attributes(part)}) for name, part in parts
+        ]
+        self._buffers = [(part, dict(part._buffers)) for _, part in parts]
 
     def undo(self) -> dict[str, Any]:
         """Put back what has changed since then; the new values by name.

@@ -188,7 +188,7 @@ def _slice(here: Here, op: SliceOp) -> SSAValue | None:
     shape = shape_of(op.x)
     parts = slices_of(shape, attrs["starts"], attrs["ends"], attrs["axes"], attrs["steps"])
     lines = [range(n)[part] for n, part in zip(shape, parts, strict=True)]
-    if all(line.step > 0 or len(line) < 2 for line in lines):
+    if all(line.step > 0 or len(line) < 2 for line in lines) or not all(lines):
         return None
     value: SSAValue = op.x
     for axis, line in enumerate(lines):

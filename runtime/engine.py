@@ -49,6 +49,7 @@ class OptimizeConfig:
 
     def __init__(self, **given: Any) -> None:
         known = {field.name: field for field in fields(self)}
+        given = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
         for name, value in given.items():
             if name not in known:
                 hint = did_you_mean(name, known) or f", known: {', '.join(known)}"

@@ -36,13 +36,16 @@ def attention_tilings(d: Description, target: Target) -> Iterator[Candidate]:
     *outer, queries = d.dims_with(DimKind.PARALLEL)
     numbers = range(sum(isinstance(s, Vector) for s in d.statements))
     found = []
-    for q, kv in product(costs.rows(), costs.keys()):
-        busiest = costs.busiest(q, kv)
-        found += [
-            (costs.cycles(q, kv, parts, busiest), -kv, parts, q)
-            for parts in PARTS
-            if parts <= q and costs.fits(q, kv, parts)
-        ]
+    for rows in (costs.rows(), costs.few_rows()):
+        for q, kv in product(rows, costs.keys()):
+            busiest = costs.busiest(q, kv)
+            found += [
+                (costs.cycles(q, kv, parts, busiest), -kv, parts, q)
+                for parts in PARTS
+                if parts <= q and costs.fits(q, kv, parts)
+            ]
+        if found:
+            break
     for cycles, key, parts, q in sorted(found):
         tiling = Tiling(
             (*((x, 1) for x in outer), (queries, q)),
@@ -76,6 +79,10 @@ class _Costs:
         rows = self.d.extents[self.queries]
         fewest = ceil(rows / MOST_ROWS)
         return sorted({ceil(rows / n) for n in range(fewest, 4 * fewest + 9) if n <= rows})
+
+    def few_rows(self) -> list[int]:
+        """Sizes for memories that hold none of those."""
+        return [q for q in KEYS if q < self.d.extents[self.queries]]
 
     def keys(self) -> list[int]:
         return sorted({min(kv, self.d.extents["kv"]) for kv in KEYS})

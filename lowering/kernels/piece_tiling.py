@@ -170,7 +170,7 @@ class _Shape:
         for o in self.d.operands:
             if set(sizes) <= set(o.dims):
                 each = prod(sizes.values()) * o.dtype.bytes
-                more = min(MORE, left // each)
+                more = max(0, min(MORE, left // each))
                 left -= more * each
                 found += [(f"{o.name}_ub", PARTS + more)] * bool(more)
         return tuple(found)

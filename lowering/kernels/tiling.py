@@ -149,9 +149,15 @@ def _pair_clauses(tiling: Tiling) -> Iterator[tuple[str, Pairs]]:
 
 def check_tiling(tiling: Tiling, description: Description) -> None:
     """Raise InputError for what a tiling names and the kernel does not have."""
-    description = tiled(description, tiling)
-    if description.dims_with(DimKind.SEQUENTIAL) and not tiling.sequential:
+    whole, description = description, tiled(description, tiling)
+    sequential = description.dims_with(DimKind.SEQUENTIAL)
+    if sequential and not tiling.sequential:
         raise InputError("a tiling of this kernel must have a clause like 'sequential 128'")
+    for word in ("sequential", "flows", "within"):
+        if getattr(tiling, word) and not (sequential and tiling.sequential):
+            raise InputError(f"only a kernel with a sequential loop must have '{word}'")
+    _check_flow(tiling, description, not whole.dims_with(DimKind.SEQUENTIAL))
+    _check_batch(tiling, description)
     known = {
         "a parallel dimension": description.dims_with(DimKind.PARALLEL),
         "a summed dimension": tuple({d: None for m in description.matrices for d in m.over}),
@@ -173,6 +179,42 @@ def check_tiling(tiling: Tiling, description: Description) -> None:
         if name not in known[what]:
             has = ", ".join(known[what]) or "none"
             raise InputError(f"a tiling must name {what} of the kernel ({has}), got '{name}'")
+
+
+def _check_flow(tiling: Tiling, description: Description, in_pieces: bool) -> None:
+    """What flows needs its operands where each iteration loads them."""
+    if not tiling.flows:
+        return
+    if not in_pieces:
+        if tiling.within:
+            raise InputError("a kernel whose tiles flow must not have 'within'")
+        return
+    inputs = {o.name for o in description.operands}
+    loads = dict(tiling.loads)
+    for name in (n for m in description.matrices for n in (m.a, m.b) if n in inputs):
+        if not tiling.within or loads.get(name) != "sequential":
+            raise InputError(
+                f"a product that flows must have 'within' and 'load {name} sequential'"
+            )
+    (over,) = description.dims_with(DimKind.SEQUENTIAL)
+    if tiling.sequential >= description.extents[over]:
+        raise InputError(f"a product that flows must have pieces of '{over}'")
+
+
+def _check_batch(tiling: Tiling, description: Description) -> None:
+    """A product on the matrix unit has rows and columns: of all else a tile holds one."""
+    inputs = {o.name: o for o in description.operands}
+    sizes = dict(tiling.block) | dict(tiling.inner) | dict(tiling.within)
+    for m in description.matrices:
+        if m.a not in inputs or m.b not in inputs:
+            continue
+        for dim in inputs[m.a].dims:
+            many = min(sizes.get(dim, description.extents[dim]), description.extents[dim])
+            if dim in inputs[m.b].dims and dim not in m.over and many > 1:
+                raise InputError(
+                    f"a tile of this kernel must hold one place of '{dim}', as by 'block {dim}=1', "
+                    f"got {many}"
+                )
 
 
 def _pairs(words: Sequence[str]) -> Pairs:

@@ -59,6 +59,12 @@ def test_attention_with_shared_heads_and_masks(shared: int, mask: Any) -> None:
     check(model, Options(target="tiny"), inputs)
 
 
+def test_many_queries_fit_a_small_machine() -> None:
+    ins = {"q": (FLOAT, (1, 1, 513, 64)), **dict.fromkeys("kv", (FLOAT, (1, 1, 7, 64)))}
+    model = _model([helper.make_node("Attention", list(ins), ["y"])], ins)
+    check(model, Options(target="tiny"), _inputs(model))
+
+
 @pytest.mark.parametrize("fuse", [True, False])
 def test_rows_without_any_key_are_zero(fuse: bool) -> None:
     model = _attention((BOOL, (2, 1, 5, 7)), 2, scale=0.3, softcap=2.0)

@@ -80,6 +80,15 @@ def test_scripts_run_and_are_saved_with_and_without_shapes(
     close(engine.OptimizeGraph()(x), module(x).detach())
 
 
+def test_scripts_keep_their_buffers(tmp_path: Path) -> None:
+    module, x = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval(), torch.randn(3, 4)
+    torch.jit.save(torch.jit.script(module), str(tmp_path / "norm.pt"))
+    for given in (torch.jit.script(module), torch.jit.trace(module, x), tmp_path / "norm.pt"):
+        engine = ge.GraphEngine(CONFIG)
+        engine.LoadModel(given)
+        close(engine.OptimizeGraph()(x), module(x).detach())
+
+
 def test_scripts_keep_loops_over_numbers() -> None:
     engine = ge.GraphEngine(CONFIG)
     engine.LoadModel(torch.jit.script(nets.Count()))

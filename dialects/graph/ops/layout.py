@@ -193,8 +193,9 @@ def slices_of(shape: Shape, starts: Shape, ends: Shape, axes: Shape, steps: Shap
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         a = axis_of(axis, len(shape))
         first, stop, stride = slice(start, end, step).indices(shape[a])
-        # Python reads an end of -1 as the last element: past the first one is None.
-        taken[a] = slice(first, None if stop < 0 else stop, stride)
+        # Python reads -1 as the last element. A start in front of the first one is the first one,
+        # an end there is None.
+        taken[a] = slice(max(first, 0), None if stop < 0 else stop, stride)
     return taken
 
 
