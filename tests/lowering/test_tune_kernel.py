@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_kept_tiling_is_said() -> None:
     with pytest.raises(InputError, match="must name a parallel dimension of the kernel"):
         ge.compile(_product(), **TINY, tilings=bad)
     whole = dict.fromkeys(tuned.report.tilings, "block m=40 n=56")
-    with pytest.raises(DoesNotFit, match="too many; buffers: .* only where that says 'chosen'"):
+    with pytest.raises(DoesNotFit, match=r"too many; buffers: .* only where that says 'chosen'"):
         ge.compile(_product(), **TINY, tilings=whole)
 
 
