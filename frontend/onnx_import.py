@@ -33,7 +33,7 @@ from ge.frontend.onnx_bodies import Bodies
 from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body, has_body
 from ge.frontend.onnx_load import FIRST_OPSET, OpenShape, known_inputs, load_model, model_shapes
-from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_nodes import Builder, Node, Refused, TooLarge, Value
 from ge.frontend.onnx_stages import (
     DECIDING_MOST,
     Bounded,
@@ -256,6 +256,8 @@ class _Import:
         )
         try:
             outs = self._results(view, opsets, depth)
+        except TooLarge:
+            raise
         except Refused as e:
             if e.unknown is not None or depth >= MAX_DEPTH or not self._inline(node, view, depth):
                 raise

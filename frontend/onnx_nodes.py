@@ -34,6 +34,10 @@ class Refused(Exception):
         self.unknown = unknown
 
 
+class TooLarge(Refused):
+    """A result that would not fit, however it was computed."""
+
+
 @dataclass
 class Node:
     """An ONNX node with its inputs looked up and its attributes as Python values."""

@@ -18,7 +18,7 @@ from ge.dialects.graph.ops.binary import AddOp, DivOp, MaxOp, MinOp
 from ge.dialects.graph.ops.layout import ReshapeOp
 from ge.dialects.graph.ops.norm import HardmaxOp, LogSoftmaxOp, SoftmaxOp
 from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp
-from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_nodes import Builder, Node, Refused, TooLarge, Value
 from ge.frontend.onnx_places import moving_range, moving_slice
 
 Adapter = Callable[[Builder, Node], "list[Value] | None"]
@@ -86,7 +86,7 @@ def _size(g: Builder, node: Node) -> list[Value]:
 def _check_count(count: int) -> None:
     """A few bytes of a model may ask for more memory than there is."""
     if count > CONSTANT_MOST:
-        raise Refused(f"a constant must have at most {CONSTANT_MOST} elements, got {count}")
+        raise TooLarge(f"a constant must have at most {CONSTANT_MOST} elements, got {count}")
 
 
 @adapts("ConstantOfShape")

@@ -108,6 +108,11 @@ ODD: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
         {"a": np.array(0, N), "b": np.array(5, N), "c": np.array(0, N)},
         "a range must end",
     ),
+    "range of too much": (
+        [helper.make_node("Range", ["a", "b", "c"], ["y"])],
+        {n: np.array(v, np.float32) for n, v in (("a", 0), ("b", 1e10), ("c", 1))},
+        "a constant must have at most",
+    ),
     "endless range": (
         [helper.make_node("Range", ["a", "b", "c"], ["y"])],
         {n: np.array(v, np.float32) for n, v in (("a", 0), ("b", np.inf), ("c", 1))},
