@@ -33,6 +33,7 @@ from ge.dialects.graph.ops.layout import (
 from ge.dialects.graph.ops.linear import GemmOp
 from ge.dialects.graph.ops.norm import SoftmaxOp
 from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp, SqrtOp
+from ge.lowering.decompose_indexing import dtype_of
 from ge.lowering.matching import number_of, pair
 from ge.lowering.rewriting import Here, Rules, rewrite
 
@@ -160,10 +161,10 @@ def _only_part(here: Here, op: ConcatOp) -> SSAValue | None:
 
 def _only_bias(here: Here, op: GemmOp) -> SSAValue | None:
     """gemm(a, b, c) -> expand(c * beta), when there is nothing to sum"""
-    if op.c is None or prod(shape_of(op.a)) or not prod(shape_of(op.out)):
+    if op.c is None or 0 not in shape_of(op.a) or 0 in shape_of(op.out):
         return None
-    dtype = dtypes.of_ir(op.c.type.element_type).numpy
-    scaled = here.make(MulOp, op.c, here.constant(np.asarray(op.attrs["beta"], dtype)))
+    beta = np.asarray(op.attrs["beta"], dtype_of(op.c).numpy)
+    scaled = here.make(MulOp, op.c, here.constant(beta))
     return here.make(ExpandOp, scaled, shape=shape_of(op.out))
 
 
