@@ -26,6 +26,7 @@ from ge.frontend import onnx_contributed as onnx_contributed
 from ge.frontend import onnx_quantized as onnx_quantized
 from ge.frontend import onnx_recurrent as onnx_recurrent
 from ge.frontend import onnx_sampling as onnx_sampling
+from ge.frontend import onnx_sequences as onnx_sequences
 from ge.frontend import onnx_spectral as onnx_spectral
 from ge.frontend import onnx_windows as onnx_windows
 from ge.frontend.onnx_attributes import attributes, check_attributes, of_onnx, python_value
@@ -118,9 +119,16 @@ class _Import:
             return make_module(self.block, outs, self.inputs, names, self.builder.functions)
         if self.pending:
             raise NeedsStage(self.pending, self.where)
-        outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
+        outs = [self._output(v) for v in graph.outputs]
         names = [v.name or f"out{i}" for i, v in enumerate(graph.outputs)]
         return make_module(self.block, outs, self.inputs, names, self.builder.functions)
+
+    def _output(self, value: ir.Value) -> SSAValue:
+        try:
+            return self.builder.ssa(self._value(value))
+        except Refused as e:
+            what = f"output '{value.name}' must be a tensor: {e.reason}"
+            raise UnsupportedError(what, self.where) from None
 
     def _arguments(self, shapes: dict[str, Sequence[int]], values: dict[str, Any]) -> list[str]:
         arrays = known_inputs(self.model, values, self.where)

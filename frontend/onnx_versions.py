@@ -26,6 +26,9 @@ ADAPTERS: dict[str, Adapter] = {}
 CONSTANT_MOST = 2**28
 """Elements of a constant that a model describes and does not hold."""
 
+NO_END = (2**31 - 1, 2**63 - 1)
+"""Ends of a slice that say none: backwards too, in onnxruntime."""
+
 
 def adapts(*names: str) -> Callable[[Adapter], Adapter]:
     """Register an adapter for operators by their ONNX names."""
@@ -235,6 +238,8 @@ def _slice(g: Builder, node: Node) -> list[Value] | None:
     count = len(node.attrs.get("starts", ()))
     node.attrs.setdefault("axes", tuple(range(count)))
     node.attrs.setdefault("steps", (1,) * count)
+    pairs = zip(node.attrs.get("ends", ()), node.attrs["steps"], strict=False)
+    node.attrs["ends"] = tuple(-e if e in NO_END and s < 0 else e for e, s in pairs)
     del node.inputs[1:]
     return None
 
