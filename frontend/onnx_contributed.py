@@ -5,11 +5,11 @@ from __future__ import annotations
 from ge.dialects import dtypes
 from ge.dialects.graph.ops.binary import MulOp
 from ge.dialects.graph.ops.quantize import MatMulIntegerOp
-from ge.frontend.onnx_maths import Maths
 from ge.frontend.onnx_nodes import Builder, Node, Value
 from ge.frontend.onnx_quantized import quantised
 from ge.frontend.onnx_recurrent import Direction, lstm
 from ge.frontend.onnx_versions import adapts
+
 
 class _Quantised(Direction):
     """Weights in bytes; what they multiply is quantised by its own range at each product."""

@@ -23,7 +23,6 @@ from ge.frontend.onnx_nodes import Builder, Node, Value
 from ge.frontend.onnx_versions import adapts
 from ge.frontend.onnx_windows import explicit_pads
 
-
 STEPS = 255
 """Steps of an unsigned byte."""
 

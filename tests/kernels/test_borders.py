@@ -98,6 +98,14 @@ def test_numbers_are_those_of_onnxruntime(make: Callable[[Net], list[str]]) -> N
     check(model, TINY, random_inputs(model), simplify=True)
 
 
+@pytest.mark.parametrize("bounds", [("", np.float32(1)), (np.float32(-1), ""), ("", "")])
+def test_a_bound_that_is_left_out_is_the_last_number(bounds: tuple[Any, Any]) -> None:
+    net = Net()
+    model = net.model({"x": (2, 4)}, [net("Clip", "x", *bounds)], 13)
+    x = np.array([[np.inf, -np.inf, np.nan, 0.5], [2, -2, -0.5, 1]], np.float32)
+    check(model, TINY, {"x": x}, simplify=True)
+
+
 def test_a_range_of_nothing_has_a_scale_of_one() -> None:
     net = Net()
     outs = _bytes(net)
