@@ -21,14 +21,7 @@ from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
 from ge.dialects.graph.ops.bounded import BoundedOp
-from ge.frontend import onnx_composed as onnx_composed  # registers its adapters
-from ge.frontend import onnx_contributed as onnx_contributed
-from ge.frontend import onnx_quantized as onnx_quantized
-from ge.frontend import onnx_recurrent as onnx_recurrent
-from ge.frontend import onnx_sampling as onnx_sampling
-from ge.frontend import onnx_sequences as onnx_sequences
-from ge.frontend import onnx_spectral as onnx_spectral
-from ge.frontend import onnx_windows as onnx_windows
+from ge.frontend.onnx_adapters import ADAPTERS
 from ge.frontend.onnx_attributes import attributes, check_attributes, of_onnx, python_value
 from ge.frontend.onnx_bodies import Bodies
 from ge.frontend.onnx_control import CONTROL
@@ -45,7 +38,6 @@ from ge.frontend.onnx_stages import (
     arguments_behind,
     counted,
 )
-from ge.frontend.onnx_versions import ADAPTERS
 
 STANDARD = ("", "ai.onnx")
 """What the domain of ONNX itself is called."""

@@ -21,7 +21,7 @@ IMAGE = (2, 3, 5, 6)
 def resize(mode: str, sizes: list[int], roi: list[float], dtype: Any = np.float32) -> Any:
     """A part of an image, some of its sides as long as they were."""
     net = Net()
-    how = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize"}
+    how: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize"}
     whole = np.array([0, 0, *roi[:2], 1, 1, *roi[2:]], np.float32)
     made = net("Resize", "x", whole, "", np.array([1, 2, *sizes]), extrapolation_value=7.0, **how)
     kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -44,7 +44,7 @@ def test_images_of_bytes_have_weights_of_fractions() -> None:
 
 def test_scales_are_of_the_whole_image() -> None:
     net = Net()
-    how = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    how: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
     ends = np.array([0, 0, 0.25, 0.25, 1, 1, 0.75, 0.75], np.float32)
     made = net("Resize", "x", ends, np.array([1, 1, 2, 0.5], np.float32), **how)
     check(net.model({"x": IMAGE}, [made], 13), TINY, simplify=True)
@@ -53,7 +53,10 @@ def test_scales_are_of_the_whole_image() -> None:
 def _images(net: Net) -> list[str]:
     size = np.array([1, 1, 9, 4], np.float32)
     none = np.zeros(0, np.float32)
-    how = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "floor"}
+    how: dict[str, Any] = {
+        "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+        "nearest_mode": "floor",
+    }
     return [net("Resize", "x", none, np.divide(size, [1, 1, 5, 6]).astype(np.float32), **how)]
 
 
@@ -83,7 +86,7 @@ def _sampled(net: Net) -> list[str]:
     grid = net("AffineGrid", one, np.array([1, 2, 3, 4]), align_corners=1)
     other = net("AffineGrid", theta, np.array([30, 1, 2, 1]))
     at = net("Mul", net("Reshape", "x", np.array([2, 3, 15, 2])), np.float32(0.7))
-    how = {"mode": "cubic", "padding_mode": "border"}
+    how: dict[str, Any] = {"mode": "cubic", "padding_mode": "border"}
     return [grid, other, net("GridSample", "x", at, **how)]
 
 

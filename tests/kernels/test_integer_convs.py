@@ -29,7 +29,7 @@ def _bytes(*shape: int, dtype: Any = np.uint8) -> Any:
 def test_sums_are_exact(inputs: int, outputs: int, groups: int, zeros: tuple[int, int]) -> None:
     net = Net()
     weights, points = _bytes(outputs, inputs // groups, 3, 3), [np.uint8(z) for z in zeros]
-    window = {"group": groups, "pads": [1, 0, 1, 1], "strides": [1, 2]}
+    window: dict[str, Any] = {"group": groups, "pads": [1, 0, 1, 1], "strides": [1, 2]}
     y = net("ConvInteger", "x", weights, *points, **window)
     kinds = {"x": TensorProto.UINT8, y: TensorProto.INT32}
     model = net.model({"x": (1, inputs, 6, 7)}, [y], 10, kinds)
