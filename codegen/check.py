@@ -66,7 +66,7 @@ def check(program: Program) -> None:
 
 def _limits(name: str) -> tuple[int, int]:
     _check_text(name)
-    if name.endswith(".toml"):
+    if target.is_file(name):
         return _UNKNOWN_TARGET
     try:
         machine = target.load(name)

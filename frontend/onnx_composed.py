@@ -18,7 +18,7 @@ from ge.dialects.graph.ops.binary import (
 )
 from ge.dialects.graph.ops.index import ScatterElementsOp
 from ge.dialects.graph.ops.pool import AveragePoolOp
-from ge.dialects.graph.ops.reduce import ReduceL1Op, ReduceL2Op, ReduceMeanOp
+from ge.dialects.graph.ops.reduce import ReduceL1Op, ReduceL2Op, ReduceMeanOp, ReduceSumOp
 from ge.dialects.graph.ops.unary import AbsOp, SqrtOp
 from ge.dialects.graph.ops.window import Window
 from ge.frontend.onnx_maths import Maths
@@ -47,6 +47,25 @@ def _lp_pool(g: Builder, node: Node) -> list[Value]:
     power = m(PowOp, m(AbsOp, x), p)
     window = Window.of(kernel, **attrs, ceil=bool(node.attrs.get("ceil_mode", 0)))
     return [m(PowOp, sum_pool(m, power, window), 1.0 / p)]
+
+
+@adapts("GlobalLpPool")
+def _global_lp_pool(g: Builder, node: Node) -> list[Value]:
+    """(sum |x|^p) ^ (1/p) of each channel"""
+    m, x = Maths(g), node.needed(0)
+    p = float(node.attrs.get("p", 2))
+    power = m(PowOp, m(AbsOp, x), p)
+    total = m(ReduceSumOp, power, axes=tuple(range(2, len(m.shape(x)))), keepdims=True)
+    return [m(PowOp, total, 1.0 / p)]
+
+
+@adapts("MeanVarianceNormalization")
+def _mean_variance(g: Builder, node: Node) -> list[Value]:
+    """(x - mean) / deviation: centred first, for squares of large numbers cancel"""
+    m, x = Maths(g), node.needed(0)
+    how = {"axes": tuple(node.attrs.get("axes", (0, 2, 3))), "keepdims": True}
+    centred = m(SubOp, x, m(ReduceMeanOp, x, **how))
+    return [m(DivOp, centred, m(SqrtOp, m(ReduceMeanOp, m(MulOp, centred, centred), **how)))]
 
 
 def sum_pool(m: Maths, x: Value, window: Window) -> Value:

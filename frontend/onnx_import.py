@@ -21,19 +21,13 @@ from ge.dialects.graph.base import GraphOp, shape_of, tensor
 from ge.dialects.graph.kinds import REQUIRED
 from ge.dialects.graph.module import make_module
 from ge.dialects.graph.ops.bounded import BoundedOp
-from ge.frontend import onnx_composed as onnx_composed  # registers its adapters
-from ge.frontend import onnx_contributed as onnx_contributed
-from ge.frontend import onnx_quantized as onnx_quantized
-from ge.frontend import onnx_recurrent as onnx_recurrent
-from ge.frontend import onnx_sampling as onnx_sampling
-from ge.frontend import onnx_spectral as onnx_spectral
-from ge.frontend import onnx_windows as onnx_windows
+from ge.frontend.onnx_adapters import ADAPTERS
 from ge.frontend.onnx_attributes import attributes, check_attributes, of_onnx, python_value
 from ge.frontend.onnx_bodies import Bodies
 from ge.frontend.onnx_control import CONTROL
 from ge.frontend.onnx_functions import function_body, has_body
 from ge.frontend.onnx_load import FIRST_OPSET, OpenShape, known_inputs, load_model, model_shapes
-from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_nodes import Builder, Node, Refused, TooLarge, Value
 from ge.frontend.onnx_stages import (
     DECIDING_MOST,
     Bounded,
@@ -44,7 +38,6 @@ from ge.frontend.onnx_stages import (
     arguments_behind,
     counted,
 )
-from ge.frontend.onnx_versions import ADAPTERS
 
 STANDARD = ("", "ai.onnx")
 """What the domain of ONNX itself is called."""
@@ -118,9 +111,16 @@ class _Import:
             return make_module(self.block, outs, self.inputs, names, self.builder.functions)
         if self.pending:
             raise NeedsStage(self.pending, self.where)
-        outs = [self.builder.ssa(self._value(v)) for v in graph.outputs]
+        outs = [self._output(v) for v in graph.outputs]
         names = [v.name or f"out{i}" for i, v in enumerate(graph.outputs)]
         return make_module(self.block, outs, self.inputs, names, self.builder.functions)
+
+    def _output(self, value: ir.Value) -> SSAValue:
+        try:
+            return self.builder.ssa(self._value(value))
+        except Refused as e:
+            what = f"output '{value.name}' must be a tensor: {e.reason}"
+            raise UnsupportedError(what, self.where) from None
 
     def _arguments(self, shapes: dict[str, Sequence[int]], values: dict[str, Any]) -> list[str]:
         arrays = known_inputs(self.model, values, self.where)
@@ -256,6 +256,8 @@ class _Import:
         )
         try:
             outs = self._results(view, opsets, depth)
+        except TooLarge:
+            raise
         except Refused as e:
             if e.unknown is not None or depth >= MAX_DEPTH or not self._inline(node, view, depth):
                 raise

@@ -49,7 +49,11 @@ def loop(bodies: Bodies, node: Node) -> list[Value]:
     if len(found.values) and not found.moving and len(node.used) == len(found.values):
         return found.values
     if found.is_short() or found.is_known():
-        return _written_out(found)
+        try:
+            with bodies.attempt():
+                return _written_out(found)
+        except Collects:
+            pass  # On the device a loop may end early, with the rows that it has.
     try:
         return _attempt(found)
     except (Refused, InputError) as e:
@@ -135,6 +139,10 @@ class _Loop:
 
 class Changes(Refused):
     """What a loop carries changes its type."""
+
+
+class Collects(Refused):
+    """What a loop collects is as long as its condition says."""
 
 
 def _attempt(loop: _Loop) -> list[Value]:
@@ -245,14 +253,26 @@ def _written_out(loop: _Loop) -> list[Value]:
         if isinstance(alive, SSAValue):
             if parts:
                 what = "what a loop collects must not depend on its condition"
-                raise Refused(what, "a known condition", alive)
+                raise Collects(what, "a known condition", alive)
             g = bodies.builder
             new = [chosen(g, alive, a, b) for a, b in zip(new, values, strict=True)]
             on = g.one(AndOp, *(g.one(ReshapeOp, v, shape=()) for v in (alive, on)))
         for rows, part in zip(scanned, parts, strict=True):
             rows.append(part)
         alive, values, trip = on, new, trip + 1
+    if not trip:
+        return [*values, *_no_rows(loop)]
     return [*values, *(stacked(bodies.builder, rows, 0) for rows in scanned)]
+
+
+def _no_rows(loop: _Loop) -> list[Value]:
+    """What a loop without a trip collects: nothing, of the type that a trip would give."""
+    if len(loop.body.outputs) == 1 + len(loop.values):
+        return []
+    part = Part(loop.bodies.builder.beside(), [])
+    loop.bodies.into(part, loop.body, [np.asarray(0, np.int64), np.asarray(True), *loop.values])
+    rows, g = part.results[1 + len(loop.values) :], part.builder
+    return [np.zeros((0, *g.shape_of(row)), g.numpy_type(row)) for row in rows]
 
 
 def _same(given: Any, result: Any) -> bool:

@@ -34,6 +34,14 @@ class Refused(Exception):
         self.unknown = unknown
 
 
+class Items(tuple[Value, ...]):
+    """A sequence of tensors: it stands for a value, but no operation has one."""
+
+
+class TooLarge(Refused):
+    """A result that would not fit, however it was computed."""
+
+
 @dataclass
 class Node:
     """An ONNX node with its inputs looked up and its attributes as Python values."""
@@ -111,6 +119,8 @@ class Builder:
         """The type of a value."""
         if isinstance(value, SSAValue):
             return cast(Tensor, value.type)
+        if isinstance(value, Items):
+            raise Refused("a sequence must not leave the part of the model that makes it")
         try:
             return of_array(value)
         except KeyError as e:

@@ -4,13 +4,47 @@ from __future__ import annotations
 
 from ge.dialects import dtypes
 from ge.dialects.dtypes import DType
-from ge.dialects.graph.ops.binary import AddOp, MulOp
+from ge.dialects.graph.ops.binary import (
+    AddOp,
+    DivOp,
+    EqualOp,
+    MaxOp,
+    MinOp,
+    MulOp,
+    SubOp,
+    WhereOp,
+)
 from ge.dialects.graph.ops.layout import ReshapeOp
 from ge.dialects.graph.ops.quantize import ConvIntegerOp, MatMulIntegerOp, QuantizeLinearOp
-from ge.dialects.graph.ops.unary import CastOp
+from ge.dialects.graph.ops.reduce import ReduceMaxOp, ReduceMinOp
+from ge.dialects.graph.ops.unary import CastOp, NegOp, RoundOp
+from ge.frontend.onnx_maths import Maths
 from ge.frontend.onnx_nodes import Builder, Node, Value
 from ge.frontend.onnx_versions import adapts
 from ge.frontend.onnx_windows import explicit_pads
+
+STEPS = 255
+"""Steps of an unsigned byte."""
+
+
+def quantised(m: Maths, x: Value) -> tuple[Value, Value, Value]:
+    """The value in unsigned bytes, the scale that its range gives, and the zero point."""
+    low = m(MinOp, m.g.one(ReduceMinOp, x, axes=_all(m, x), keepdims=False), 0.0)
+    high = m(MaxOp, m.g.one(ReduceMaxOp, x, axes=_all(m, x), keepdims=False), 0.0)
+    step = m(DivOp, m(SubOp, high, low), float(STEPS))
+    scale = m(WhereOp, m(EqualOp, step, 0.0), 1.0, step)
+    place = m.g.one(RoundOp, m(DivOp, m.g.one(NegOp, low), scale))
+    zero = m.cast(m(MaxOp, m(MinOp, place, float(STEPS)), 0.0), dtypes.U8)
+    return m.g.one(QuantizeLinearOp, x, scale, zero), scale, zero
+
+
+def _all(m: Maths, x: Value) -> tuple[int, ...]:
+    return tuple(range(len(m.shape(x))))
+
+
+@adapts("DynamicQuantizeLinear")
+def _dynamic(g: Builder, node: Node) -> list[Value]:
+    return list(quantised(Maths(g), node.needed(0)))
 
 
 @adapts("QuantizeLinear")

@@ -7,10 +7,12 @@ every element for every place, sampling is a product, wherever the places come f
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from ge.dialects import dtypes
+from ge.dialects.graph.base import need
 from ge.dialects.graph.ops.binary import (
     AddOp,
     AndOp,
@@ -78,7 +80,8 @@ def _inside(m: Maths, x: Value, size: int, padding: str, aligned: bool) -> Value
 def _weights(m: Maths, at: Value, size: int, mode: str, padding: str, aligned: bool) -> Value:
     """The weights of the elements of one axis for each coordinate."""
     at = m(RoundOp, at) if mode == "nearest" else at
-    at = _inside(m, at, size, padding, aligned)
+    # Of cubic weights only the elements are brought back, not the place between them.
+    at = at if mode == "cubic" else _inside(m, at, size, padding, aligned)
     if mode == "nearest":
         at = m(RoundOp, _inside(m, at, size, "border", aligned)) if padding != "zeros" else at
         return _one_hot(m, at, size, m(AddOp, m(MulOp, at, 0.0), 1.0))
@@ -135,17 +138,40 @@ def _grid_sample(g: Builder, node: Node) -> list[Value]:
     batch, channels, *size = m.shape(x)
     out = m.shape(grid)[1:-1]
     points = m.reshape(m.cast(grid, dtypes.F32), batch, prod(out), len(size))
-    weights = []
+    places = []
     for axis, n in enumerate(size):
         place = m.place(points, 2, len(size) - 1 - axis)
         half = (n - 1) / 2 if aligned else n / 2
-        middle = (n - 1) / 2
-        at = m(AddOp, m(MulOp, place, half), middle)
-        weights.append(_weights(m, at, n, mode, padding, aligned))
+        places.append(m(AddOp, m(MulOp, place, half), (n - 1) / 2))
+    how = (mode, padding, aligned)
+    weights = [_weights(m, at, n, *how) for at, n in zip(places, size, strict=True)]
     flat = m.reshape(m.cast(x, dtypes.F32), batch, channels, prod(size))
     turned = m.transpose(crossed(m, weights), 0, 2, 1)
     y = m.reshape(m(MatMulOp, flat, turned), batch, channels, *out)
     return [m.cast(y, m.dtype(x))]
+
+
+@adapts("AffineGrid")
+def _affine_grid(g: Builder, node: Node) -> list[Value]:
+    """The places of an image of this size, all of them known, times a matrix each"""
+    m, theta, size = Maths(g), node.needed(0), node.ints(1, "size") or ()
+    rank = len(size) - 2
+    fits = rank in (2, 3) and m.shape(theta) == (size[0], rank, rank + 1)
+    need(fits, f"'size' must have 4 or 5 dims that fit theta's, got {list(size)}")
+    dtype = g.numpy_type(theta)
+    lines = [_middles(n, bool(node.attrs.get("align_corners", 0))) for n in size[2:]]
+    places = np.stack(np.meshgrid(*lines, indexing="ij")[::-1], -1).reshape(-1, rank)
+    ones = np.ones((len(places), 1))
+    columns = np.concatenate([places, ones], 1).astype(dtype)
+    moved = m(MatMulOp, columns, m.transpose(theta, 0, 2, 1))
+    return [m.reshape(moved, size[0], *size[2:], rank)]
+
+
+def _middles(n: int, aligned: bool) -> Any:
+    """Where the places of an axis are, from -1 to 1; one alone is the last, as in onnxruntime."""
+    if aligned:
+        return np.linspace(-1, 1, n) if n > 1 else np.ones(1)
+    return (np.arange(n) + 0.5) * 2 / n - 1
 
 
 @adapts("RoiAlign")

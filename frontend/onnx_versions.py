@@ -18,13 +18,16 @@ from ge.dialects.graph.ops.binary import AddOp, DivOp, MaxOp, MinOp
 from ge.dialects.graph.ops.layout import ReshapeOp
 from ge.dialects.graph.ops.norm import HardmaxOp, LogSoftmaxOp, SoftmaxOp
 from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp
-from ge.frontend.onnx_nodes import Builder, Node, Refused, Value
+from ge.frontend.onnx_nodes import Builder, Node, Refused, TooLarge, Value
 from ge.frontend.onnx_places import moving_range, moving_slice
 
 Adapter = Callable[[Builder, Node], "list[Value] | None"]
 ADAPTERS: dict[str, Adapter] = {}
 CONSTANT_MOST = 2**28
 """Elements of a constant that a model describes and does not hold."""
+
+NO_END = (2**31 - 1, 2**63 - 1)
+"""Ends of a slice that say none: backwards too, in onnxruntime."""
 
 
 def adapts(*names: str) -> Callable[[Adapter], Adapter]:
@@ -86,7 +89,7 @@ def _size(g: Builder, node: Node) -> list[Value]:
 def _check_count(count: int) -> None:
     """A few bytes of a model may ask for more memory than there is."""
     if count > CONSTANT_MOST:
-        raise Refused(f"a constant must have at most {CONSTANT_MOST} elements, got {count}")
+        raise TooLarge(f"a constant must have at most {CONSTANT_MOST} elements, got {count}")
 
 
 @adapts("ConstantOfShape")
@@ -235,6 +238,8 @@ def _slice(g: Builder, node: Node) -> list[Value] | None:
     count = len(node.attrs.get("starts", ()))
     node.attrs.setdefault("axes", tuple(range(count)))
     node.attrs.setdefault("steps", (1,) * count)
+    pairs = zip(node.attrs.get("ends", ()), node.attrs["steps"], strict=False)
+    node.attrs["ends"] = tuple(-e if e in NO_END and s < 0 else e for e, s in pairs)
     del node.inputs[1:]
     return None
 

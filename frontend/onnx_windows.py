@@ -158,6 +158,11 @@ def _resize(g: Builder, node: Node) -> None:
         node.inputs.insert(1, None)
         node.attrs["coordinate_transformation_mode"] = "asymmetric"
         node.attrs["nearest_mode"] = "floor"
+    how = node.attrs.get("coordinate_transformation_mode"), node.attrs.get("nearest_mode")
+    if how == ("tf_half_pixel_for_nn", "floor"):
+        # Half a pixel further on, and rounded down.
+        node.attrs["coordinate_transformation_mode"] = "half_pixel"
+        node.attrs["nearest_mode"] = "round_prefer_ceil"
     policy = node.attrs.pop("keep_aspect_ratio_policy", "stretch")
     shape = g.shape_of(node.needed(0))
     axes = [a % len(shape) for a in node.attrs.pop("axes", None) or range(len(shape))]

@@ -44,7 +44,7 @@ from ge.dialects.graph.ops.norm import (
 from ge.dialects.graph.ops.resize import Coordinates, ResizeMode, ResizeOp
 from ge.lowering.decompose_attention import attention
 from ge.lowering.decompose_einsum import EINSUM
-from ge.lowering.decompose_indexing import INDEXING
+from ge.lowering.decompose_indexing import INDEXING, cast
 from ge.lowering.decompose_quantized import QUANTIZED
 from ge.lowering.decompose_rows import ROWS
 from ge.lowering.decompose_running_sum import RUNNING_SUMS
@@ -213,7 +213,10 @@ def _gather_nd(here: Here, op: GatherNDOp) -> SSAValue | None:
 
 def _resize(here: Here, op: ResizeOp) -> SSAValue:
     """Resize -> repeat by whole factors, gather, or a product with the weights of each place"""
-    value: SSAValue = op.x
+    # Weights are fractions, also those of whole numbers.
+    dtype = _dtype(op.x)
+    exact = dtype.is_float or op.attrs["mode"] is ResizeMode.NEAREST
+    value: SSAValue = cast(here, op.x, dtype if exact else dtypes.F32)
     old, new = shape_of(op.x), shape_of(op.out)
     for axis in range(len(old)):
         how = {**op.attrs, "sizes": (new[axis],), "extrapolation_value": 0.0}
@@ -221,7 +224,7 @@ def _resize(here: Here, op: ResizeOp) -> SSAValue:
         if roi := op.attrs["roi"]:
             how["roi"] = (roi[axis], roi[len(old) + axis])
         value = _resize_axis(here, value, axis, how)
-    return _cropped(here, op, value)
+    return _cropped(here, op, cast(here, value, dtype))
 
 
 def _cropped(here: Here, op: ResizeOp, value: SSAValue) -> SSAValue:

@@ -20,7 +20,7 @@ from ge.dialects.graph.base import ConstantOp, GraphOp, constant_of, type_of
 from ge.dialects.graph.control import ControlOp
 from ge.dialects.graph.kinds import ElementType
 from ge.dialects.graph.module import functions_of, replace_body
-from ge.dialects.graph.ops import binary, norm, reduce, unary
+from ge.dialects.graph.ops import binary, norm, quantize, reduce, unary
 from ge.lowering.image_anchors import folded_batch_norm
 from ge.lowering.kernels.vector_ops import VECTOR
 from ge.lowering.rewriting import Here, rewrite
@@ -42,6 +42,8 @@ WIDE: tuple[type[GraphOp], ...] = (
 )
 """What `mixed` computes in f32. Batch norms are not here: they fold into what is before them."""
 
+TOTALS = (quantize.MatMulIntegerOp, quantize.ConvIntegerOp)
+
 
 def _plain_batch_norm(here: Here, op: norm.BatchNormalizationOp) -> SSAValue | None:
     """A known norm as a factor and a summand: a variance may be more than a half float holds."""
@@ -62,8 +64,8 @@ class SetPrecisionPass(ModulePass):
 
     In `mixed` f32 is kept for softmax, norms, exponentials, reductions, what they alone read, what
     reads them, and additions of two computed tensors (the residual stream). In any mode it is kept
-    for the operators and the nodes named in `keep`, separated by commas. Inputs and outputs keep
-    their declared types.
+    for sums of integer products until they are scaled, and for the operators and the nodes named in
+    `keep`, separated by commas. Inputs and outputs keep their declared types.
     Constants are rounded as numpy does: beyond the range they become infinite, tiny ones zero.
     """
 
@@ -107,6 +109,8 @@ class _Retyped:
         """What stands for each value of the model, in the type it was computed in."""
         self.sums: set[SSAValue] = set()
         """What reductions give, and what is computed elementwise from that and constants alone."""
+        self.totals: set[SSAValue] = set()
+        """What integer products give, and the same: more than a half float holds."""
         self.casts: dict[tuple[SSAValue, DType], SSAValue] = {}
         for before, arg in zip(old.args, self.block.args, strict=True):
             arg.name_hint = before.name_hint
@@ -148,6 +152,9 @@ class _Retyped:
             type(op) in VECTOR and computed and computed <= self.sums
         ):
             self.sums.update(op.results)
+        scaled = type(op) in VECTOR and not isinstance(op, quantize.QuantizeLinearOp)
+        if isinstance(op, TOTALS) or (scaled and computed and computed <= self.totals):
+            self.totals.update(op.results)
 
     def place(self, op: GraphOp | ControlOp, new: GraphOp | ControlOp) -> None:
         """Take an operator's new form."""
@@ -160,6 +167,8 @@ class _Retyped:
     def element_of(self, op: GraphOp) -> DType:
         """The type in which an operator computes."""
         if self.keep.intersection((op.ONNX, *op.source.split(","))):
+            return dtypes.F32
+        if type(op) in VECTOR and not self.totals.isdisjoint(op.operands):
             return dtypes.F32
         if not self.mixed:
             return self.element

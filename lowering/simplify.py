@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -29,8 +30,10 @@ from ge.dialects.graph.ops.layout import (
     TransposeOp,
     UnsqueezeOp,
 )
+from ge.dialects.graph.ops.linear import GemmOp
 from ge.dialects.graph.ops.norm import SoftmaxOp
 from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp, SqrtOp
+from ge.lowering.decompose_indexing import dtype_of
 from ge.lowering.matching import number_of, pair
 from ge.lowering.rewriting import Here, Rules, rewrite
 
@@ -156,6 +159,15 @@ def _only_part(here: Here, op: ConcatOp) -> SSAValue | None:
     return parts[0] if len(parts) == 1 else None
 
 
+def _only_bias(here: Here, op: GemmOp) -> SSAValue | None:
+    """gemm(a, b, c) -> expand(c * beta), when there is nothing to sum"""
+    if op.c is None or 0 not in shape_of(op.a) or 0 in shape_of(op.out):
+        return None
+    beta = np.asarray(op.attrs["beta"], dtype_of(op.c).numpy)
+    scaled = here.make(MulOp, op.c, here.constant(beta))
+    return here.make(ExpandOp, scaled, shape=shape_of(op.out))
+
+
 def _slice(here: Here, op: SliceOp) -> SSAValue | None:
     """Slice of everything, forwards -> x"""
     forwards = all(step > 0 for step in op.attrs["steps"]) or prod(shape_of(op.x)) == 0
@@ -188,6 +200,7 @@ RULES: Rules = {
     SliceOp: [_slice],
     PadOp: [_pad],
     **{cls: [_same_type] for cls in (ExpandOp, TileOp, SplitOp)},
+    GemmOp: [_only_bias],
     ConcatOp: [_only_part],
     ReluOp: [_relu],
 }

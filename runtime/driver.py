@@ -141,17 +141,18 @@ def unsimplified(source: Source, options: Options) -> Compilation:
 
 
 def checked(options: Options) -> Options:
-    """The options with the number of cores filled in; raises InputError for what is not known."""
+    """The options with cores and target made definite; raises InputError for what is not known."""
     if options.precision not in PRECISIONS:
         hint = did_you_mean(options.precision, PRECISIONS)
         known = ", ".join(PRECISIONS)
         raise InputError(f"precision must be one of {known}, got '{options.precision}'{hint}")
-    target = targets.load(options.target)
+    name = targets.pinned(options.target)
+    target = targets.load(name)
     if not 0 <= options.cores <= target.cores:
         raise InputError(
             f"cores must be 1 to {target.cores} of target '{target.name}', got {options.cores}"
         )
-    return replace(options, cores=options.cores or target.cores)
+    return replace(options, target=name, cores=options.cores or target.cores)
 
 
 def _check_machine(module: ModuleOp, options: Options) -> None:
@@ -191,4 +192,4 @@ def _check_unscheduled(module: ModuleOp) -> None:
 
 
 def _machine(program: ProgramOp) -> tuple[str, int]:
-    return program.target.data, program.cores.value.data
+    return targets.pinned(program.target.data), program.cores.value.data

@@ -13,6 +13,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import ge
 from ge.codegen.objects import read_object, write_object
 from ge.dialects.diagnostics import GeError
+from ge.dialects.npu import target as targets
 from ge.dialects.npu.program import Program
 from ge.lowering.pipelines import Options
 
@@ -129,11 +131,9 @@ def source_key(source: Source, options: Options) -> str | None:
     return digest([*options_parts(options), repr(given), model])
 
 
-def options_parts(options: Options) -> Iterable[bytes | str]:
-    """What a compile is asked for, and the numbers of a target that a file describes."""
-    yield repr(options)
-    if options.target.endswith(".toml"):
-        yield Path(options.target).read_bytes()
+def options_parts(options: Options) -> Iterable[str]:
+    """What a compile is asked for, with the numbers of a target that a file describes."""
+    yield repr(replace(options, target=targets.pinned(options.target)))
 
 
 def file_parts(path: Path) -> Iterable[bytes]:

@@ -55,6 +55,8 @@ class Core:
         self.met = 0
         self.running = True
         self.kernel = -1
+        self._asked = -1
+        """The call that entered the kernel."""
         self._budget = budget
         self._queue_of = queues(code.target)
         self._depth = code.target.queue_depth
@@ -132,7 +134,9 @@ class Core:
     def fault(self, message: str, index: int | None = None) -> CheckFailed:
         """The error for the instruction at `index`, or the one being executed."""
         index = self.place - 1 if index is None else index
-        return CheckFailed(message, f"core {self.core}: {self.code.text(index)}")
+        nodes = ", ".join(f"'{name}'" for name in self.code.sources(self.kernel, self._asked))
+        where = f"core {self.core}: {self.code.text(index)}"
+        return CheckFailed(message, f"{where} of {nodes}" if nodes else where)
 
     def let_go(self) -> None:
         """Have no memory any more: what listens keeps a core until Python collects garbage."""
@@ -229,7 +233,7 @@ class Core:
                 self._enter(kernel)
 
     def _enter(self, kernel: int, call: int = -1) -> None:
-        self.kernel = kernel
+        self.kernel, self._asked = kernel, call
         sources = self.code.sources(kernel, call)
         for listener in self.listeners:
             listener.enter(kernel, sources)

@@ -80,6 +80,8 @@ def _passes(spec: str, target: str | None) -> Iterator[ModulePass]:
     from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
     from xdsl.utils.exceptions import ArgSpecParseError
 
+    from ge.dialects.npu.target import pinned
+
     try:
         asked = list(parse_pipeline(spec)) if spec else []
     except ArgSpecParseError as e:
@@ -89,7 +91,7 @@ def _passes(spec: str, target: str | None) -> Iterator[ModulePass]:
             cls = load_pass(name)
             options: dict[str, Any] = dict(row.parameters) if name == row.name else {}
             if target is not None and "target" in cls.__dataclass_fields__:
-                options["target"] = (target,)
+                options["target"] = (pinned(target),)
             try:
                 yield cls.from_pass_spec(ArgSpec(name, options))
             except ValueError as e:

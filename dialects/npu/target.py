@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from ge.dialects.npu.places import SPACES, Space
 
 FOLDER = Path(__file__).parent / "targets"
 DEFAULT = "ascend910b1"
+DIGEST_CHARS = 12
+_PINNED = re.compile(rf"(.+\.toml)@([0-9a-f]{{{DIGEST_CHARS}}})", re.DOTALL).fullmatch
 CACHE_KEPT = 0.75
 """The part of the second-level cache that is not taken by what passes through."""
 
@@ -96,28 +101,50 @@ def names() -> list[str]:
     return sorted(p.stem for p in FOLDER.glob("*.toml"))
 
 
-@cache
 def load(name: str = DEFAULT) -> Target:
     """The machine called `name`, or described by the TOML file `name`.
 
     Raises InputError that names the key at fault.
     """
-    return _build(_tables(name), name)
+    return _load(pinned(name))
+
+
+def is_file(name: str) -> bool:
+    """Whether a machine's name is that of a file."""
+    return name.endswith(".toml") or _PINNED(name) is not None
+
+
+def pinned(name: str) -> str:
+    """The name; that of a file with a digest of what it says, so that it is of one machine only."""
+    return f"{name}@{_digest(_read(Path(name), frozenset()))}" if name.endswith(".toml") else name
 
 
 def varied(name: str, changes: Mapping[str, Any]) -> Target:
     """The machine `name` with the tables of `changes` laid over its own, as a file would."""
-    return _build(overlay(_tables(name), dict(changes)), f"{name}, varied")
+    return _build(overlay(_tables(pinned(name)), dict(changes)), f"{name}, varied")
+
+
+@cache
+def _load(name: str) -> Target:
+    return _build(_tables(name), name.rpartition("@")[0] or name)
 
 
 @cache
 def _tables(name: str) -> dict[str, Any]:
-    return _read(_path(name), frozenset())
+    if (file := _PINNED(name)) is None:
+        return _read(_path(name), frozenset())
+    tables = _read(Path(file[1]), frozenset())
+    if _digest(tables) != file[2]:
+        what = "must say what it said when the program was compiled for it; compile it again"
+        raise InputError(what, file[1])
+    return tables
+
+
+def _digest(tables: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:DIGEST_CHARS]
 
 
 def _path(name: str) -> Path:
-    if name.endswith(".toml"):
-        return Path(name)
     if name not in names():
         known = ", ".join(names())
         raise InputError(

@@ -182,6 +182,8 @@ def _window_kernel(
     acc, steps = body(writer)
     writer.steps += steps
     args = list(op.body.block.args)
+    if not (element := dtype_of(args[0])).is_float:
+        acc = writer.convert(acc, element)
     region.bind(args[0], acc, axes)
     extras = [operand(f"x{i}", v, axes) for i, v in enumerate(op.extras)]
     for value, tensor in zip(args[1:], extras, strict=True):

@@ -318,7 +318,10 @@ def _swish(w: VectorWriter, x: Arg, *, alpha: float) -> Arg:
 
 @vector(act.ClipOp)
 def _clip(w: VectorWriter, x: Arg, low: Arg | None = None, high: Arg | None = None) -> Arg:
-    """A bound that is not a number bounds nothing."""
+    """A bound that is not a number bounds nothing; one left out still keeps infinity out."""
+    if isinstance(x, Tile) and x.dtype.is_float:
+        lowest, highest = map(float, act.finite_range(x.dtype.numpy))
+        low, high = lowest if low is None else low, highest if high is None else high
     for bound, beyond, nearer in ((low, "lt", w.maximum), (high, "gt", w.minimum)):
         if isinstance(bound, Tile) and bound.dtype.is_float:
             x = w.select(w.compare(beyond, x, bound), bound, x)

@@ -80,6 +80,21 @@ def test_a_file_that_inherits_from_itself_is_named(tmp_path: Path) -> None:
         targets.load(str(tmp_path / "a.toml"))
 
 
+def test_a_file_that_was_edited_is_another_machine(tmp_path: Path) -> None:
+    one = described(tmp_path, 'name = "mine"\n[chip]\ncores = 4')
+    known = targets.pinned(str(tmp_path / "mine.toml"))
+    two = described(tmp_path, 'name = "mine"\n[chip]\ncores = 5')
+    assert (one.cores, two.cores) == (4, 5)
+    assert targets.load(known).cores == 4, "what was read stays"
+    base = tmp_path / "base.toml"
+    base.write_text('inherits = "ascend910b1"\n')
+    (tmp_path / "above.toml").write_text('inherits = "base.toml"\n')
+    above = targets.pinned(str(tmp_path / "above.toml"))
+    base.write_text('inherits = "ascend910b1"\n[chip]\ncores = 3\n')
+    with pytest.raises(InputError, match=r"above.toml: error: must say what it said when"):
+        targets.load(above)
+
+
 @pytest.mark.parametrize("name", targets.names())
 def test_every_number_has_a_source(name: str) -> None:
     """A number of a machine that exists says in its line, or its neighbours', where it is from."""

@@ -175,8 +175,9 @@ def test_an_input_says_how_often_a_loop_runs(trips: int) -> None:
     followed(compiled(model, TINY), model, {"x": X, "n": np.asarray(trips, np.int64)})
 
 
-def test_what_a_loop_collects_is_as_long_as_the_data_say() -> None:
-    model = recurrence(40, until=20.0, collects=True)
+@pytest.mark.parametrize("most", [5, 40])
+def test_what_a_loop_collects_is_as_long_as_the_data_say(most: int) -> None:
+    model = recurrence(most, until=20.0, collects=True)
     special = SpecialisedModel(model, TINY)
     for shift in (-2, 30):
         inputs = {"x": X + np.float32(shift)}
@@ -184,6 +185,11 @@ def test_what_a_loop_collects_is_as_long_as_the_data_say() -> None:
         assert len(programs) == 2
         for got, want in zip(outputs.values(), run(model, inputs), strict=True):
             assert error_of(got, want) < 1e-4
+
+
+def test_a_loop_without_a_trip_collects_nothing() -> None:
+    model = recurrence(0, collects=True)
+    followed(compiled(model, TINY), model, {"x": X})
 
 
 def test_a_loop_without_an_end_must_be_given_one() -> None:

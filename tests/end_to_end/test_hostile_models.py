@@ -92,6 +92,14 @@ def test_sizes_that_no_machine_has_get_a_message(
     assert "error: " in capsys.readouterr().err.partition("\n")[0]
 
 
+def test_what_is_too_large_is_said_of_its_own_node(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "huge.onnx"
+    _save(path, *HUGE["range"][:1], ("x", [1]), "y", HUGE["range"][2])
+    assert main([str(path), "--target", "tiny"]) == 4
+    err = capsys.readouterr().err
+    assert "x Range-17, first 'r': a constant must have at most 268435456 elements" in err
+
+
 def test_shapes_have_a_most_of_dimensions(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "deep.onnx"
     _save(path, [helper.make_node("Relu", ["x"], ["y"])], ("x", [1] * 33), "y")

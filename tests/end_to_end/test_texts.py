@@ -40,6 +40,25 @@ def test_the_text_of_every_level_gives_the_same_object(model: Path, tmp_path: Pa
     assert (tmp_path / "again.o").read_bytes() == whole.read_bytes()
 
 
+def test_texts_and_objects_know_what_a_target_file_said(
+    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine, obj = tmp_path / "mine.toml", tmp_path / "a.o"
+    machine.write_text('inherits = "tiny"\n')
+    how = ["--target", str(machine)]
+    assert main([str(models["mlp"]), *how, "-o", str(obj), "--save-temps", str(tmp_path)]) == 0
+    for text, tool in (("mlp.npu.mlir", main), ("mlp.s", ge_as.main)):
+        given = how if tool is main else []
+        assert tool([str(tmp_path / text), *given, "-o", str(tmp_path / "b.o")]) == 0
+        assert (tmp_path / "b.o").read_bytes() == obj.read_bytes()
+    fused, tree = str(tmp_path / "mlp.fused.mlir"), str(tmp_path / "tree.mlir")
+    assert ge_opt.main([fused, *how, "-p", "fused-to-npu", "-o", tree]) == 0
+    assert f'"{machine}@' in Path(tree).read_text("utf-8")
+    machine.write_text('inherits = "tiny"\n[sync]\ncall = 77\n')
+    assert main([str(tmp_path / "mlp.npu.mlir"), *how]) == 3
+    assert "must be compiled for those" in capsys.readouterr().err
+
+
 def test_the_api_gives_the_same_object(model: Path, tmp_path: Path) -> None:
     assert main([str(model), *TINY, "--precision", "fp16", "-o", str(tmp_path / "a.o")]) == 0
     ge.compile(model, target="tiny", precision="fp16").save(tmp_path / "b.o")

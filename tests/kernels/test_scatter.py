@@ -11,8 +11,10 @@ import pytest
 from onnx import TensorProto
 
 from examples.models import Net
+from ge.dialects.diagnostics import CheckFailed
 from ge.lowering.pipelines import Options
-from tests.compiled import check, random_inputs
+from ge.runtime.simulator import simulate
+from tests.compiled import check, compiled, random_inputs
 
 TINY = Options(target="tiny")
 INDEX = {"at": TensorProto.INT64}
@@ -73,6 +75,15 @@ def test_numbers_are_those_of_onnxruntime(make: Callable[[Net], Any]) -> None:
         # What stays is copied, unless a kernel made it; what is put in is written.
         kernels = [k for k in program.kernels if k.kind in ("ScatterND", "TensorScatter")]
         assert len(kernels) == (1 if make is _repeated else 2)
+
+
+def test_a_place_that_is_not_there_is_said_with_its_node() -> None:
+    model, _ = _rows(Net())
+    (put,) = (node for node in model.graph.node if node.op_type == "ScatterND")
+    put.name = "put rows"
+    program = compiled(model, TINY, simplify=True)
+    with pytest.raises(CheckFailed, match=r"k\d+\+\d+\) of 'put rows': error: .* must lie in one"):
+        simulate(program, random_inputs(model) | {"at": np.array([7, 0, 3000, 1])})
 
 
 def test_what_nobody_reads_again_is_changed_where_it_lies() -> None:

@@ -338,7 +338,7 @@ class PReluOp(TensorOp):
         return np.where(x < 0, slope * x, x)
 
 
-def _range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def finite_range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     """The lowest and the highest finite number of an element type."""
     import ml_dtypes
 
@@ -376,7 +376,7 @@ class ClipOp(TensorOp):
 
     @staticmethod
     def evaluate(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
-        lowest, highest = _range(x.dtype)
+        lowest, highest = finite_range(x.dtype)
         bottom = lowest if min is None else min.reshape(())
         top = highest if max is None else max.reshape(())
         # Comparisons, not np.maximum: a bound that is NaN bounds nothing.

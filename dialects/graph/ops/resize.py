@@ -78,9 +78,7 @@ class ResizeOp(TensorOp):
         crops = how["coordinate_transformation_mode"] is Coordinates.TF_CROP_AND_RESIZE
         fits = not crops or len(roi) == 2 * len(dims(x))
         need(fits, f"'roi' must have the ends of each dim of {x}, got {list(roi)}")
-        return tensor(
-            _sizes(dims(x), scales, sizes, _spans(roi, crops, len(dims(x)))), x.element_type
-        )
+        return tensor(_sizes(dims(x), scales, sizes), x.element_type)
 
     @staticmethod
     @in_single
@@ -89,13 +87,13 @@ class ResizeOp(TensorOp):
     ) -> Array:
         crops = how["coordinate_transformation_mode"] is Coordinates.TF_CROP_AND_RESIZE
         spans = _spans(roi, crops, x.ndim)
-        out = _sizes(x.shape, scales, sizes, spans)
+        out = _sizes(x.shape, scales, sizes)
         y = x
         inside = np.ones((), bool)
         for axis, (old, new) in enumerate(zip(x.shape, out, strict=True)):
             scale = scales[axis] if scales else new / old
-            if old == new and scale == 1 and spans[axis] == (0.0, 1.0):
-                continue
+            if old == new and scale == 1:
+                continue  # onnxruntime leaves such a dim whole, also where 'roi' has a part of it.
             places = _places(new, old, scale, how["coordinate_transformation_mode"], spans[axis])
             line = (places >= 0) & (places <= old - 1)
             inside = inside & line.reshape(-1, *(1,) * (x.ndim - axis - 1))
@@ -112,15 +110,12 @@ def _spans(roi: tuple[float, ...], crops: bool, rank: int) -> list[tuple[float, 
     return list(zip(roi[:rank], roi[rank:], strict=True)) if crops else [(0.0, 1.0)] * rank
 
 
-def _sizes(
-    shape: Shape, scales: tuple[float, ...], sizes: Shape, spans: list[tuple[float, float]]
-) -> Shape:
+def _sizes(shape: Shape, scales: tuple[float, ...], sizes: Shape) -> Shape:
+    """Scales are of whole dims, also where a part of them is sampled: onnxruntime's choice."""
     if sizes:
         return sizes
-    return tuple(
-        int(np.floor(np.float32(d) * np.float32(high - low) * np.float32(s)))
-        for d, s, (low, high) in zip(shape, scales, spans, strict=True)
-    )
+    pairs = zip(shape, scales, strict=True)
+    return tuple(int(np.floor(np.float32(d) * np.float32(s))) for d, s in pairs)
 
 
 def _places(

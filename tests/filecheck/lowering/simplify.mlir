@@ -65,3 +65,14 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<2x4x
   // CHECK-NEXT: %f = graph.dropout
   func.return %b, %c, %d, %f : tensor<4xf32>, tensor<4xf32>, tensor<2x4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// A product over nothing is what is added to it.
+// CHECK-LABEL: @main(%a
+func.func @main(%a: tensor<2x0xf32>, %b: tensor<0x3xf32>, %c: tensor<3xf32>) -> tensor<2x3xf32> {
+  %r = graph.gemm %a, %b, %c {beta = 2.0} : (tensor<2x0xf32>, tensor<0x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  // CHECK: %[[scaled:.*]] = graph.mul %c, %{{.*}} : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+  // CHECK-NEXT: %r = graph.expand %[[scaled]] {shape = [2, 3]}
+  func.return %r : tensor<2x3xf32>
+}
