@@ -14,7 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ge.frontend.torch_arrays import to_argument, to_tensor
-from ge.frontend.torch_capture import Captured, capture_functional
+from ge.frontend.torch_capture import Captured, capture_program
 from ge.frontend.torch_gradients import training_decompositions
 from ge.frontend.torch_graph import outputs_apart, program_of_graph
 from ge.frontend.torch_operators import decompositions
@@ -62,7 +62,7 @@ class Graph:
         with torch._guards.tracing(None):
             own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
             self._outputs = outputs_apart(own)
-            self._captured: Captured = capture_functional(program_of_graph(own))
+            self._captured: Captured = capture_program(program_of_graph(own))
         self._known: dict[Any, Specialised] = {}
 
     def __call__(self, *given: Any) -> list[Any]:
