@@ -25,13 +25,10 @@ from torch.jit import ScriptModule
 from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import InputError, UnsupportedError
-from ge.frontend.torch_operators import decompositions, translations
 from ge.frontend.torch_random import Draws
 from ge.frontend.torch_records import opened
 from ge.frontend.torch_state import FIXED, Kept, attribute_tensors
-
-OPSET = 23
-"""The first that has attention and RMS norms as operators."""
+from ge.frontend.torch_translation import taken_apart, translated
 
 MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
@@ -171,33 +168,16 @@ def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
 
 def capture_program(program: ExportedProgram) -> Captured:
     """An exported program, its side effects made outputs: torch.onnx would drop them."""
-    with quiet():
-        try:
-            functional = program.run_decompositions(decompositions())
-        except Exception as e:
-            raise refusal(e, "the exported program") from e
-    return capture_functional(functional)
-
-
-def capture_functional(program: ExportedProgram) -> Captured:
-    """A program of which nothing is left that torch.onnx gets wrong; it is changed."""
     count = len(program.graph_signature.user_inputs)
     with quiet():
         try:
-            draws = Draws(program)
-            effects = _effects_as_outputs(program)
-            made = torch.onnx.export(
-                program,
-                dynamo=True,
-                opset_version=OPSET,
-                optimize=False,
-                verbose=False,
-                custom_translation_table=translations(),
-            )
+            functional = taken_apart(program)
+            draws = Draws(functional)
+            effects = _effects_as_outputs(functional)
+            model = translated(functional)
         except Exception as e:
             raise refusal(e, "the exported program") from e
-    assert made is not None
-    return _captured(made.model, count, effects, draws)
+    return _captured(model, count, effects, draws)
 
 
 def _effects_as_outputs(program: ExportedProgram) -> list[OutputSpec]:

@@ -17,21 +17,24 @@ aten = torch.ops.aten
 
 def training_decompositions() -> dict[Any, Callable[..., Any]]:
     """What forward and backward passes are made of, for operators without a translation."""
-    return _of_torch() | _of_transformers()
+    return _core() | decompositions() | _own() | _of_transformers()
 
 
 @cache
-def _of_torch() -> dict[Any, Callable[..., Any]]:
-    table = dict(core_aten_decompositions())
-    table |= decompositions()
-    table |= get_decompositions([aten.embedding_dense_backward])
-    table[aten.empty_permuted.default] = _empty_permuted
-    table[aten.convolution_backward.default] = _convolution_backward
-    table[aten.max_pool2d_with_indices.default] = max_pool
-    table[aten.max_pool2d_with_indices_backward.default] = max_pool_backward
-    table[aten.avg_pool2d_backward.default] = average_pool_backward
-    table[aten._weight_norm_interface_backward.default] = _weight_norm_backward
-    return table
+def _core() -> dict[Any, Callable[..., Any]]:
+    more = get_decompositions([aten.embedding_dense_backward])
+    return {**core_aten_decompositions(), **more}
+
+
+def _own() -> dict[Any, Callable[..., Any]]:
+    return {
+        aten.empty_permuted.default: _empty_permuted,
+        aten.convolution_backward.default: _convolution_backward,
+        aten.max_pool2d_with_indices.default: max_pool,
+        aten.max_pool2d_with_indices_backward.default: max_pool_backward,
+        aten.avg_pool2d_backward.default: average_pool_backward,
+        aten._weight_norm_interface_backward.default: _weight_norm_backward,
+    }
 
 
 def _of_transformers() -> dict[Any, Callable[..., Any]]:

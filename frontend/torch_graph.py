@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +19,11 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch.utils import _pytree as pytree
+
+SPARSE = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors.default
+
+Output = Callable[[Iterator[torch.Tensor]], Any]
+"""Takes what it is made of from what a program gives."""
 
 
 def program_of_graph(graph: torch.fx.GraphModule) -> ExportedProgram:
@@ -45,6 +52,44 @@ def program_of_graph(graph: torch.fx.GraphModule) -> ExportedProgram:
         constants=constants,
         verifiers=[torch._export.verifier.Verifier],
     )
+
+
+def outputs_apart(graph: torch.fx.GraphModule) -> list[Output]:
+    """What puts each output together of those that the graph has from now on.
+
+    A sparse one, as gradients of embeddings may be, comes as its places and values.
+    """
+    last = graph.graph.output_node()
+    parts: list[Any] = []
+    found: list[Output] = []
+    for value in pytree.tree_leaves(last.args[0], is_leaf=lambda v: v is None):
+        if value is None:
+            found.append(_nothing)
+        elif value.target is SPARSE:
+            parts += value.args[3:5]
+            found.append(partial(_sparse, size=value.args[2], how=value.kwargs))
+        else:
+            parts.append(value)
+            found.append(next if isinstance(value.meta["val"], torch.Tensor) else _number)
+    last.args = (tuple(parts),)
+    graph.graph.eliminate_dead_code()
+    return found
+
+
+def _nothing(rest: Iterator[torch.Tensor]) -> None:
+    """What has no gradient."""
+
+
+def _number(rest: Iterator[torch.Tensor]) -> int:
+    return int(next(rest))
+
+
+def _sparse(
+    rest: Iterator[torch.Tensor], size: Sequence[int], how: Mapping[str, Any]
+) -> torch.Tensor:
+    places, values = next(rest), next(rest)
+    known = how.get("is_coalesced")
+    return torch.sparse_coo_tensor(places, values, size, is_coalesced=known, check_invariants=False)
 
 
 def _constants(graph: torch.fx.GraphModule) -> dict[str, torch.Tensor]:

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 from onnx import numpy_helper
 from onnxscript import opset23 as op
-from onnxscript.function_libs.torch_lib.ops.core import aten_index
+from onnxscript.function_libs.torch_lib.ops.core import aten_index, aten_index_put
 from torch._decomp import get_decompositions
 
 from ge.frontend.torch_attention import attention
+from ge.frontend.torch_chances import chosen
+from ge.frontend.torch_composed import composed
 
 aten = torch.ops.aten
 
@@ -32,9 +34,13 @@ WRONG = (
 )
 
 
-@cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What must be taken apart before torch.onnx sees it."""
+    return _wrong() | composed() | chosen()
+
+
+@cache
+def _wrong() -> dict[Any, Callable[..., Any]]:
     return dict(get_decompositions(WRONG))
 
 
@@ -44,6 +50,11 @@ def translations() -> dict[Any, Callable[..., Any]]:
         aten.as_strided_scatter.default: _as_strided_scatter,
         torch.ops.prims.as_strided_scatter.default: _as_strided_scatter,
         aten.index_copy.default: _index_copy,
+        aten.index_put.default: _index_put,
+        aten.sort.default: _sort,
+        aten.sort.stable: lambda self, stable=None, dim=-1, descending=False: _sort(
+            self, dim, descending
+        ),
         aten.scaled_dot_product_attention.default: attention,
         aten.index.Tensor: _index,
         aten.split.Tensor: _split,
@@ -90,6 +101,31 @@ def _index(self: Any, indices: Any) -> Any:
     if len(named) == 1 and indices[named[0]].dtype.is_integer():
         return op.Gather(self, indices[named[0]], axis=named[0])
     return aten_index(self, indices)
+
+
+def _index_put(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """Elements put in at places; where a mask chooses, what is put in may lie beside all others."""
+    named = [(d, i) for d, i in enumerate(indices) if i is not None]
+    at, mask = named[0]
+    rest = len(self.shape) - at - len(mask.shape)
+    own = len(values.shape) > rest
+    if len(named) > 1 or mask.dtype.is_integer() or (own and values.shape[-rest - 1] != 1):
+        return aten_index_put(self, indices, values, accumulate)
+    if own and len(mask.shape) > 1:
+        more = [-rest - i for i in range(1, len(mask.shape))]
+        values = op.Unsqueeze(values, _ints(*more))
+    shown = op.Reshape(mask, op.Concat(op.Shape(mask), _ints(*[1] * rest), axis=0))
+    return op.Where(shown, op.Add(self, values) if accumulate else values, self)
+
+
+def _sort(self: Any, dim: int = -1, descending: bool = False) -> Any:
+    """All of a row in order: of equal ones the first come first."""
+    if not self.shape:
+        return op.Identity(self), op.Constant(value_int=0)
+    size = op.Reshape(
+        op.Shape(self, start=dim % len(self.shape), end=dim % len(self.shape) + 1), _ints(1)
+    )
+    return op.TopK(self, size, axis=dim, largest=int(descending), sorted=1)
 
 
 def _index_copy(self: Any, dim: int, index: Any, source: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +17,7 @@ from torch.export.graph_signature import (
     ExportGraphSignature,
     InputKind,
     InputSpec,
+    OutputSpec,
     TensorArgument,
 )
 from torch.utils import _pytree as pytree
@@ -34,6 +35,9 @@ ALIKE = {
     aten.exponential.default,
 }
 """Operators that draw numbers for each element of a tensor without a look at those it holds."""
+
+DRAWN = ALIKE | {aten.native_dropout.default}
+"""What must be whole when a program's draws are looked for."""
 
 
 class Like(NamedTuple):
@@ -89,7 +93,7 @@ class Draws:
             signature = program.graph_signature
             own = [InputSpec(InputKind.USER_INPUT, TensorArgument(d.name), None) for d in self.each]
             specs = [*signature.input_specs, *own]
-            program._graph_signature = ExportGraphSignature(specs, signature.output_specs)
+            program._graph_signature = ExportGraphSignature(specs, _outputs(program))
             flat = tuple(range(len(given) + len(own)))
             program.example_inputs = None
             call = program._module_call_graph[0].signature
@@ -156,6 +160,15 @@ class Draws:
             user.replace_all_uses_with((kept, mask)[user.args[1]])
             self._graph.erase_node(user)
         self._graph.erase_node(node)
+
+
+def _outputs(program: ExportedProgram) -> list[OutputSpec]:
+    """What the outputs are called once others have taken their places."""
+    nodes = program.graph.output_node().args[0]
+    return [
+        replace(s, arg=TensorArgument(n.name)) if isinstance(s.arg, TensorArgument) else s
+        for s, n in zip(program.graph_signature.output_specs, nodes, strict=True)
+    ]
 
 
 def _draws(node: torch.fx.Node) -> bool:

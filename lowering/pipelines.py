@@ -70,6 +70,10 @@ PASSES = {
         "ge.lowering.fold_batch_norm:FoldBatchNormPass",
         "Fold batch norms into the convolutions before them.",
     ),
+    "turn-halves": Pass(
+        "ge.lowering.turn_halves:TurnHalvesPass",
+        "Turn the halves of rows by angles where they lie, as rotary positions do.",
+    ),
     "merge-products": Pass(
         "ge.lowering.merge_products:MergeProductsPass",
         "Multiply a tensor by all weights that it meets at once.",
@@ -207,7 +211,7 @@ def passes(level: Level, options: Options) -> list[ModulePass]:
             joined = [make_pass("fuse-kernels", within=True)] if options.whole else []
             return [*first, *joined, make_pass("choose-layouts")]
         first = [make_pass("fold-batch-norm"), *parts]
-        rest = [make_pass(name) for name in ("merge-products", *PIPELINES["fuse"])]
+        rest = [make_pass(name) for name in ("turn-halves", "merge-products", *PIPELINES["fuse"])]
         return [*first, rows, *rest]
     if level is Level.FUSED:
         machine = {"target": options.target, "cores": options.cores, "native": options.native}

@@ -47,6 +47,13 @@ class Here:
         result: SSAValue = new.results[0]
         return result
 
+    def forget(self) -> None:
+        """Take back what a rule made before it found that it does not apply."""
+        for op in reversed(self.made):
+            assert op.parent is not None
+            op.parent.erase_op(op)
+        self.made.clear()
+
 
 Made: TypeAlias = "SSAValue | Sequence[SSAValue] | None"
 Rule: TypeAlias = Callable[[Here, Any], Made]
@@ -88,6 +95,7 @@ def _first(here: Here, rules: Sequence[Rule]) -> Made:
     for rule in rules:
         if (value := rule(here, here.op)) is not None:
             return value
+        here.forget()
     return None
 
 

@@ -12,12 +12,11 @@ from functorch.compile import make_boxed_func
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils import _pytree as pytree
 
 from ge.frontend.torch_arrays import to_argument, to_tensor
-from ge.frontend.torch_capture import Captured, capture_functional
+from ge.frontend.torch_capture import Captured, capture_program
 from ge.frontend.torch_gradients import training_decompositions
-from ge.frontend.torch_graph import program_of_graph
+from ge.frontend.torch_graph import outputs_apart, program_of_graph
 from ge.frontend.torch_operators import decompositions
 from ge.lowering.pipelines import Options
 from ge.runtime.driver import checked
@@ -60,13 +59,10 @@ class Graph:
     def __init__(self, graph: torch.fx.GraphModule, options: Options, *, check: bool) -> None:
         self._options = options
         self._check = check
-        outs = pytree.tree_leaves(graph.graph.output_node().args[0], is_leaf=lambda v: v is None)
-        self._present = [v is not None for v in outs]
-        self._numbers = [not isinstance(v.meta["val"], torch.Tensor) for v in outs if v is not None]
         with torch._guards.tracing(None):
             own = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
-            program = program_of_graph(own)
-            self._captured: Captured = capture_functional(program)
+            self._outputs = outputs_apart(own)
+            self._captured: Captured = capture_program(program_of_graph(own))
         self._known: dict[Any, Specialised] = {}
 
     def __call__(self, *given: Any) -> list[Any]:
@@ -89,10 +85,8 @@ class Graph:
         everything = (tensors | drawn).items()
         arrays = {n: to_argument(n, v) for n, v in everything if n in known}
         results = program.run(arrays, check_hazards=self._check)
-        outs = [to_tensor(results[n]) for n in self._captured.outputs]
-        pairs = zip(outs, self._numbers, strict=True)
-        values = iter([int(v) if number else v for v, number in pairs])
-        return [next(values) if present else None for present in self._present]
+        rest = iter([to_tensor(results[n]) for n in self._captured.outputs])
+        return [output(rest) for output in self._outputs]
 
 
 class Learning:

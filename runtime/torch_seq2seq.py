@@ -41,15 +41,17 @@ class _Step(nn.Module):
         self,
         ids: torch.Tensor,
         positions: torch.Tensor,
-        encoded: torch.Tensor,
+        encoded: Any,
         encoder_mask: torch.Tensor | None,
         start: torch.Tensor,
         own: list[torch.Tensor],
         cross: list[torch.Tensor],
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """The logits, and the other cache: `cross` may be empty, then it is computed."""
+        """The logits, and the other cache: `cross` may be empty, then it is computed.
+
+        What the encoder made comes as it is: models have classes of their own for that.
+        """
         from transformers.cache_utils import DynamicCache, EncoderDecoderCache
-        from transformers.modeling_outputs import BaseModelOutput
 
         cache = EncoderDecoderCache(static_cache(own, start), DynamicCache())
         for i, (keys, values) in enumerate(zip(cross[::2], cross[1::2], strict=True)):
@@ -58,7 +60,7 @@ class _Step(nn.Module):
         more = {"decoder_position_ids": positions} if self.takes_positions else {}
         out = self.model.forward(
             decoder_input_ids=ids,
-            encoder_outputs=BaseModelOutput(last_hidden_state=encoded),
+            encoder_outputs=encoded,
             attention_mask=encoder_mask,
             cache=cache,
             use_cache=True,
@@ -99,7 +101,7 @@ class EncoderDecoder(TorchModel):
         from transformers.modeling_outputs import Seq2SeqLMOutput
 
         cache, ids = given["cache"], given["decoder_input_ids"]
-        encoded = given["encoder_outputs"][0]
+        encoded = given["encoder_outputs"]
         self._check(given)
         check_kinds(cache.self_attention_cache)
         empty = [self._empty(ids.shape[0])] * (2 * self._layers)
@@ -126,7 +128,7 @@ class EncoderDecoder(TorchModel):
                 cache.cross_attention_cache.update(seen[2 * i], seen[2 * i + 1], i)
                 cache.is_updated[i] = True
         return Seq2SeqLMOutput(
-            logits=logits[:, :length], cache=cache, encoder_last_hidden_state=encoded
+            logits=logits[:, :length], cache=cache, encoder_last_hidden_state=encoded[0]
         )
 
     def _check(self, given: Mapping[str, Any]) -> None:

@@ -11,6 +11,8 @@ from transformers import (
     BertModel,
     MixtralConfig,
     MixtralForCausalLM,
+    MoonshineConfig,
+    MoonshineForConditionalGeneration,
     T5Config,
     T5ForConditionalGeneration,
     ViTConfig,
@@ -61,6 +63,18 @@ def _whisper() -> Any:
     return WhisperForConditionalGeneration(config)
 
 
+def _moonshine() -> Any:
+    """Its encoder gives a mask besides what it has encoded."""
+    sides = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("num_hidden_layers", 1), ("num_attention_heads", 4))
+    }
+    ends = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    shape = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64}
+    return MoonshineForConditionalGeneration(MoonshineConfig(**shape, **sides, **ends))
+
+
 def _mixtral() -> Any:
     shape = {"vocab_size": 100, "num_key_value_heads": 2, "num_local_experts": 4}
     return MixtralForCausalLM(MixtralConfig(use_cache=False, **shape, **SMALL))
@@ -94,8 +108,9 @@ def test_outputs_are_those_of_torch(make: Any, inputs: dict[str, Any]) -> None:
     [
         (_t5, {"input_ids": IDS, "attention_mask": MASK, "max_length": 6}),
         (_whisper, {"input_features": torch.randn(1, 8, 16), "max_length": 6}),
+        (_moonshine, {"input_values": torch.randn(1, 1000), "max_length": 3}),
     ],
-    ids=["t5", "whisper"],
+    ids=["t5", "whisper", "moonshine"],
 )
 def test_encoders_and_decoders_generate(make: Any, inputs: dict[str, Any]) -> None:
     torch.manual_seed(0)

@@ -146,6 +146,20 @@ class _Experts(nn.Module):
         return run(x, self.weight, ends.to(torch.int32))
 
 
+class _Words(nn.Module):
+    """An embedding whose gradient is sparse, and rows that a mask chooses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(7, 4, sparse=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The first word comes twice."""
+        rows = self.table(torch.tensor([2, 5, 2])) * x
+        rows[x[:, 0] > 0] = 0.5
+        return rows
+
+
 def _weight_norm() -> nn.Module:
     conv = nn.Conv1d(3, 4, 3, padding="same", groups=1)
     return nn.utils.parametrizations.weight_norm(conv, dim=2)
@@ -169,6 +183,7 @@ GRADIENTS: dict[str, tuple[Any, tuple[int, ...]]] = {
     ),
     "strided": (_Strided, (3, 6)),
     "experts": (_Experts, (6, 6)),
+    "words": (_Words, (3, 4)),
 }
 
 
@@ -183,6 +198,22 @@ def test_gradients_are_those_of_torch(name: str) -> None:
         (run(x) ** 2).mean().backward()
     for (key, got), want in zip(module.named_parameters(), own.parameters(), strict=True):
         torch.testing.assert_close(got.grad, want.grad, rtol=0, atol=1e-5, msg=key)
+
+
+def test_a_compiled_optimiser_steps_as_torch_does() -> None:
+    module = _mlp()
+    own = copy.deepcopy(module)
+    rates = [torch.optim.Adam(m.parameters(), lr=0.05) for m in (module, own)]
+    step = torch.compile(rates[0].step, backend="ge", options=OPTIONS)
+    launches = DEVICE.launches
+    for _ in range(3):
+        for one in (module, own):
+            one.zero_grad()
+            one(torch.full((2, 8), 0.5)).square().mean().backward()
+        step()
+        rates[1].step()
+    assert DEVICE.launches > launches + 2
+    torch.testing.assert_close(module.state_dict(), own.state_dict(), rtol=0, atol=1e-5)
 
 
 def test_gradients_of_averages_over_windows() -> None:

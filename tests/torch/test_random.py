@@ -92,10 +92,35 @@ def test_dropout_in_training_learns_what_torch_learns() -> None:
     torch.testing.assert_close(layer.state_dict(), plain.state_dict(), rtol=0, atol=1e-5)
 
 
-def test_draws_by_computed_chances_are_refused() -> None:
-    class Sampled(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.multinomial(x.softmax(1), 2)
+class Chosen(nn.Module):
+    """Choices whose chances are computed."""
 
-    with pytest.raises(UnsupportedError, match="got Multinomial"):
-        GraphEngine(CONFIG).Optimize(Sampled())(torch.randn(3, 4))
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        chances = x.softmax(1)
+        return (
+            torch.multinomial(chances, 1),
+            torch.multinomial(chances, 2),
+            torch.multinomial(chances, 6, replacement=True),
+            torch.bernoulli(chances),
+            torch.normal(x, chances),
+            torch.zeros(3, 4).bernoulli_(chances),
+        )
+
+
+def test_choices_by_computed_chances_are_those_of_torch() -> None:
+    device, x, launches = GraphEngine(CONFIG).Optimize(Chosen()), torch.randn(3, 4), DEVICE.launches
+    for seed in range(3):
+        torch.manual_seed(seed)
+        want = Chosen()(x)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(device(x), want)
+    assert DEVICE.launches == launches + 3
+
+
+def test_draws_that_nothing_hoists_are_refused() -> None:
+    class Counted(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.poisson(x.softmax(1))
+
+    with pytest.raises(UnsupportedError, match=r"aten\.poisson"):
+        GraphEngine(CONFIG).Optimize(Counted())(torch.randn(3, 4))

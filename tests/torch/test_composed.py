@@ -1,0 +1,100 @@
+"""Operators that torch's exporter does not know, or gets wrong, beside torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import ge
+from ge.frontend.torch_composed import composed
+from ge.runtime.device import DEVICE
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+CONFIG = ge.OptimizeConfig(target="tiny")
+aten = torch.ops.aten
+NAN = float("nan")
+
+ROWS = torch.tensor([[2.0, 1.0, 2.0, 0.5, 1.0], [3.0, NAN, 1.0, 3.0, -1.0]])
+WHOLE = torch.tensor([[2, 1, 2, 7, 1], [3, 0, 3, 3, -1]])
+INDEX = torch.tensor([[1, 0, 1, 1, 0]])
+NEW = torch.tensor([[4.0, 5.0, 6.0, 7.0, 8.0]])
+MASK = torch.tensor([[True, False, True, True, False]])
+
+CASES: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
+    "kth": (aten.kthvalue.default, ROWS[1, ::2], (2,), {}),
+    "median": (aten.median.dim, ROWS, (1,), {}),
+    "median of columns": (aten.median.dim, WHOLE, (0, True), {}),
+    "median of all": (aten.median.default, ROWS[0], (), {}),
+    "median of numbers": (aten.nanmedian.dim, ROWS, (-1, True), {}),
+    "mode": (aten.mode.default, WHOLE, (1,), {}),
+    "found": (aten.searchsorted.Tensor, ROWS[:1].sort().values, (NEW / 4,), {}),
+    "found behind": (aten.searchsorted.Tensor, WHOLE[0].sort()[0], (WHOLE,), {"right": True}),
+    "found by one": (aten.searchsorted.Scalar, WHOLE[0].sort()[0], (2,), {"out_int32": True}),
+    "products so far": (aten.cumprod.default, ROWS, (1,), {}),
+    "whole products so far": (aten.cumprod.default, WHOLE, (0,), {}),
+    "largest so far": (aten.cummax.default, ROWS, (1,), {}),
+    "least so far": (aten.cummin.default, WHOLE, (-1,), {}),
+    "mean of places": (aten.scatter_reduce.two, ROWS, (0, INDEX, NEW, "mean"), {}),
+    "mean of others": (
+        aten.scatter_reduce.two,
+        WHOLE,
+        (0, INDEX, NEW.long(), "mean"),
+        {"include_self": False},
+    ),
+    "index reduce": (
+        aten.index_reduce.default,
+        ROWS,
+        (1, torch.tensor([0, 2]), torch.randn(2, 2), "amax"),
+        {},
+    ),
+    "put": (aten.put.default, ROWS, (torch.tensor([1, -1]), torch.tensor([8.0, 9.0])), {}),
+    "by a mask": (aten.masked_scatter.default, ROWS, (MASK, torch.randn(9)), {}),
+    "by a mask, back": (aten.masked_scatter_backward.default, NEW, (MASK, [2, 2]), {}),
+    "far apart": (aten._cdist_forward.default, ROWS[:1], (NEW.repeat(2, 1), 1.0, None), {}),
+    "hypotenuse": (aten.hypot.default, ROWS * 1e30, (NEW * 1e30,), {}),
+    "bounded": (aten.clamp.default, ROWS, (0, 2.5), {}),
+    "window": (aten.hamming_window.periodic, 7, (False,), {}),
+    "window that comes again": (aten.hamming_window.default, 8, (), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_takes_an_operators_place_gives_the_same(name: str) -> None:
+    operator, x, args, how = CASES[name]
+    torch.testing.assert_close(
+        composed()[operator](x, *args, **how), operator(x, *args, **how), equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, float("inf")])
+def test_gradients_of_distances(p: float) -> None:
+    x, y = torch.randn(4, 3), torch.randn(5, 3)
+    y[0] = x[0]
+    far = aten._cdist_forward(x, y, p, None)
+    grad = torch.randn_like(far)
+    back = aten._cdist_backward(grad, x, y, p, far)
+    torch.testing.assert_close(composed()[aten._cdist_backward.default](grad, x, y, p, far), back)
+
+
+class _Ordered(nn.Module):
+    """What is translated, not composed, and something that is."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> Any:
+        """Equal elements stay in order; of what a mask chooses, nobody counts how much it is."""
+        y = x.clone()
+        y[mask] = 0.25
+        y[:, mask[0]] = torch.tensor([[7.0], [8.0]])
+        down = torch.sort(x, dim=1, stable=True, descending=True)
+        return down, torch.argsort(x, dim=0, stable=True), y.cumprod(0)
+
+
+def test_they_run_on_the_device() -> None:
+    x = torch.tensor([[1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 0.0, 2.0]])
+    device = ge.GraphEngine(CONFIG).Optimize(_Ordered())
+    launches = DEVICE.launches
+    got = device(x, x > 1)
+    assert DEVICE.launches == launches + 1
+    torch.testing.assert_close(got, _Ordered()(x, x > 1), rtol=0, atol=1e-5)
