@@ -54,6 +54,22 @@ class Draw:
     name: str = ""
 
 
+class Symbol(NamedTuple):
+    """A size that is known at a run only, and where it is read off what the run is given."""
+
+    symbol: Any
+    place: int
+    dim: int | None
+    """None for a number that is given itself."""
+
+
+def _symbols(place: int, value: Any) -> list[Symbol]:
+    if not isinstance(value, torch.Tensor):
+        return [Symbol(value.node.expr, place, None)] if isinstance(value, torch.SymInt) else []
+    sizes = enumerate(value.shape)
+    return [Symbol(n.node.expr, place, dim) for dim, n in sizes if isinstance(n, torch.SymInt)]
+
+
 class Draws:
     """What has to be drawn before each run of a program."""
 
@@ -62,7 +78,8 @@ class Draws:
         self._graph = program.graph
         places = [n for n in self._graph.nodes if n.op == "placeholder"]
         names = set(program.graph_signature.user_inputs)
-        self._given = [n.meta["val"] for n in places if n.name in names]
+        given = [n.meta["val"] for n in places if n.name in names]
+        self._symbols = [symbol for i, v in enumerate(given) for symbol in _symbols(i, v)]
         self._last = places[-1] if places else None
         self.each: list[Draw] = []
         for node in list(self._graph.nodes):
@@ -73,22 +90,24 @@ class Draws:
             own = [InputSpec(InputKind.USER_INPUT, TensorArgument(d.name), None) for d in self.each]
             specs = [*signature.input_specs, *own]
             program._graph_signature = ExportGraphSignature(specs, signature.output_specs)
-            flat = tuple(range(len(self._given) + len(own)))
+            flat = tuple(range(len(given) + len(own)))
             program.example_inputs = None
             call = program._module_call_graph[0].signature
             call.in_spec, call.forward_arg_names = pytree.tree_structure((flat, {})), None
             program.graph_module.recompile()
+        # Draws live as long as the program does; what torch traced holds the arguments.
+        del self._graph, self._last
 
     def __call__(self, given: Sequence[Any]) -> dict[str, torch.Tensor]:
         """New numbers by the names of the inputs, for tensors and sizes that a run is given."""
         if not self.each:
             return {}
-        known: dict[Any, int] = {}
-        for traced, value in zip(self._given, given, strict=True):
-            pairs = [(traced, value)]
-            if isinstance(value, torch.Tensor):
-                pairs = list(zip(traced.shape, value.shape, strict=True))
-            known |= {t.node.expr: int(v) for t, v in pairs if isinstance(t, torch.SymInt)}
+        known = {
+            one.symbol: int(
+                given[one.place] if one.dim is None else given[one.place].shape[one.dim]
+            )
+            for one in self._symbols
+        }
 
         def real(value: Any) -> Any:
             if isinstance(value, Like):

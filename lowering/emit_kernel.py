@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -50,6 +50,26 @@ class _Trips:
     """Tiles of each dimension of the loop."""
     total: Scalar
     mine: Scalar
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A loop that is being written: where it stands, how often it runs, and what it does."""
+
+    op: ForOp
+    frame: Frame
+    trips: _Trips
+    children: list[Operation]
+    stages: dict[Operation, int]
+
+    @property
+    def most(self) -> int:
+        """The last stage."""
+        return max(self.stages.values(), default=0)
+
+    def in_stages(self) -> Iterator[tuple[int, Iterator[Operation]]]:
+        """Each stage, and the children that run in it."""
+        return groupby(self.children, self.stages.__getitem__)
 
 
 class _Emitter:
@@ -168,75 +188,47 @@ class _Emitter:
     # Loops
 
     def loop(self, op: ForOp, frame: Frame) -> None:
-        trips = self.trips(op, frame)
-        children, stages = _in_stages(op)
-        most = max(stages.values(), default=0)
-        passes = self.out.add(trips.mine, 0 if op.flows else most)
+        body = _Body(op, frame, self.trips(op, frame), *_in_stages(op))
+        passes = self.out.add(body.trips.mine, 0 if op.flows else body.most)
         if passes == 1:
-            self.iteration(op, frame, trips, children, stages, most, 0)
+            self.iteration(body, 0)
         else:
-            self.counted(op, frame, trips, children, stages, most, passes)
+            self.counted(body, passes)
         if op in self.bases:
-            self.out.emit("add", self.bases[op], self.bases[op], trips.mine)
+            self.out.emit("add", self.bases[op], self.bases[op], body.trips.mine)
 
-    def counted(
-        self,
-        op: ForOp,
-        frame: Frame,
-        trips: _Trips,
-        children: list[Operation],
-        stages: dict[Operation, int],
-        most: int,
-        passes: Scalar,
-    ) -> None:
+    def counted(self, body: _Body, passes: Scalar) -> None:
         counter = self.out.variable(0)
         end = self.out.label()
         self.out.emit("loop", passes, Name(end))
         with self.out.scope():
-            self.iteration(op, frame, trips, children, stages, most, counter)
+            self.iteration(body, counter)
             self.out.emit("add", counter, counter, 1)
         self.out.place(end)
 
-    def iteration(
-        self,
-        op: ForOp,
-        frame: Frame,
-        trips: _Trips,
-        children: list[Operation],
-        stages: dict[Operation, int],
-        most: int,
-        counter: Scalar,
-    ) -> None:
+    def iteration(self, body: _Body, counter: Scalar) -> None:
         """One pass over the body: what is of stage s works on the iteration s before."""
-        if op.flows:
-            self.flowing_iteration(op, frame, trips, children, stages, most, counter)
+        if body.op.flows:
+            self.flowing_iteration(body, counter)
             return
-        for stage, group in groupby(children, stages.__getitem__):
+        for stage, group in body.in_stages():
             with self.out.scope():
                 turn = self.out.sub(counter, stage)
-                skip = self.guard(turn, trips.mine, stage, most)
-                inner = self.frame(op, frame, trips, turn)
+                skip = self.guard(turn, body.trips.mine, stage, body.most)
+                inner = self.frame(body.op, body.frame, body.trips, turn)
                 for child in group:
                     self.child(child, inner)
             if skip:
                 self.out.place(skip)
 
-    def flowing_iteration(
-        self,
-        op: ForOp,
-        frame: Frame,
-        trips: _Trips,
-        children: list[Operation],
-        stages: dict[Operation, int],
-        most: int,
-        counter: Scalar,
-    ) -> None:
+    def flowing_iteration(self, body: _Body, counter: Scalar) -> None:
         """The same where the iterations before may belong to an earlier run of the loop."""
-        begun, delays = len(self.out.lines), self.delays.setdefault(op, Delays(self.out, most))
+        begun = len(self.out.lines)
+        delays = self.delays.setdefault(body.op, Delays(self.out, body.most))
         with self.out.scope():
-            now = self.frame(op, frame, trips, counter)
+            now = self.frame(body.op, body.frame, body.trips, counter)
             delays.begin(now)
-            for stage, group in groupby(children, stages.__getitem__):
+            for stage, group in body.in_stages():
                 self.stage(group, delays.frame(stage) if stage else now, stage, now.turn)
             delays.move_on(begun)
 

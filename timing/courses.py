@@ -117,7 +117,9 @@ class Planner:
             for at, index in self._handed:
                 values[at] = outs[index]
         courses, inverse = group(signatures)
-        numbers = [self._number(trips, each) for each in courses]
+        numbers = [
+            self._number(each if self._handed else Repeated(each[0], trips)) for each in courses
+        ]
         return numbers[0] if inverse is None else _picked(numbers, inverse), outs
 
     def _numbered(self, signature: Any, many: int) -> Any:
@@ -128,10 +130,10 @@ class Planner:
         numbers = [self._signature(row) for row in rows]
         return np.full(many, numbers[0]) if inverse is None else _picked(numbers, inverse)
 
-    def _number(self, trips: int, signatures: Sequence[int]) -> int:
+    def _number(self, signatures: Sequence[int]) -> int:
         """The number of a course: those with equal signatures have the same."""
-        alike = not self._handed
-        key = (trips, signatures[0]) if alike else ("all", *signatures)
+        alike = isinstance(signatures, Repeated)
+        key = (len(signatures), signatures[0]) if alike else ("all", *signatures)
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _course(self, trips: int, head: list[int]) -> Course:
@@ -140,11 +142,11 @@ class Planner:
         if not self._handed:
             signature, outs = self._one(*head)
             same = Repeated(self._signature(signature), trips)
-            return self._made((trips, same[0]), outs, same, lambda trip: head)
+            return self._made(outs, same, lambda trip: head)
         if trips == 1:
             signature, outs = self._one(*head)
             number = self._signature(signature)
-            return self._made(("all", number), outs, [number], lambda trip: head)
+            return self._made(outs, [number], lambda trip: head)
         if trips > MOST:
             raise Irregular
         found = self._all_at_once(trips, head) if trips > FEW else None
@@ -159,7 +161,7 @@ class Planner:
             signatures.append(self._signature(signature))
             for at, index in self._handed:
                 values[at] = outs[index]
-        return self._made(("all", *signatures), outs, signatures, starts.__getitem__)
+        return self._made(outs, signatures, starts.__getitem__)
 
     def _all_at_once(self, trips: int, head: list[int]) -> Course | None:
         """The same with arrays; None if what trips hand on cannot be guessed.
@@ -209,16 +211,15 @@ class Planner:
             return {at: int(array[trip]) for at, array in kept.items()}
 
         if inverse is None:
-            return self._made((trips, numbers[0]), last, Repeated(numbers[0], trips), starts)
+            return self._made(last, Repeated(numbers[0], trips), starts)
         each = [numbers[i] for i in inverse.tolist()]
-        return self._made(("all", *each), last, each, starts)
+        return self._made(last, each, starts)
 
     def _signature(self, values: tuple[int, ...]) -> int:
         return self._signatures.setdefault(values, len(self._signatures))
 
-    def _made(self, key: Any, outs: Any, signatures: Sequence[int], starts: Any) -> Course:
-        number = self._numbers.setdefault(key, len(self._numbers))
-        return Course(number, outs, signatures, starts)
+    def _made(self, outs: Any, signatures: Sequence[int], starts: Any) -> Course:
+        return Course(self._number(signatures), outs, signatures, starts)
 
     def _compiled(self, words: Mapping[str, Any], method: str) -> Trip:
         # The source consists of fixed words, register numbers and integers of the code only.

@@ -138,6 +138,10 @@ class Core:
         where = f"core {self.core}: {self.code.text(index)}"
         return CheckFailed(message, f"{where} of {nodes}" if nodes else where)
 
+    def let_go(self) -> None:
+        """Have no memory any more: what listens keeps a core until Python collects garbage."""
+        del self.read, self.out, self.host
+
     # What the scalar unit does to itself.
 
     def set(self, register: Reg, value: int) -> None:

@@ -23,7 +23,7 @@ def in_flow(d: Description) -> Description:
     def later(statement: Statement) -> Statement:
         return statement if statement is begin else replace(statement, stage=statement.stage + 1)
 
-    first = Axis(((over, -1),), 1)
+    first = first_tile(over)
     init = (later(replace(v, when=first)) for v in d.init)
     final = (later(replace(v, last=True)) for v in d.final)
     return replace(d, init=(), body=(*init, *map(later, d.body), *final), final=())
@@ -32,4 +32,9 @@ def in_flow(d: Description) -> Description:
 def first_of(d: Description) -> Axis | None:
     """Where the sequential dimension begins, if there is one."""
     over = d.dims_with(DimKind.SEQUENTIAL)
-    return Axis(((over[0], -1),), 1) if over else None
+    return first_tile(over[0]) if over else None
+
+
+def first_tile(over: str) -> Axis:
+    """Above 0 on the tile that a dimension begins with."""
+    return Axis(((over, -1),), 1)

@@ -42,12 +42,9 @@ def _widened(steps: Sequence[Step], name: str, values: Mapping[str, Value]) -> S
     """The step that makes a factor out of one of f16, if only the product reads it."""
     uses = [step for step in steps if name in (step.out, *step.ins)]
     made, *readers = uses
-    halves = made.words == ("rint",) and name in values and values[name].dtype is F32
-    return (
-        made
-        if made.instr == "vconv" and made.out == name and halves and len(readers) == 1
-        else None
-    )
+    if (made.instr, made.words, made.out) != ("vconv", ("rint",), name) or len(readers) != 1:
+        return None
+    return made if name in values and values[name].dtype is F32 else None
 
 
 def _like(value: Value | None, other: Value) -> bool:

@@ -20,6 +20,7 @@ from ge.lowering.kernels.description import (
     Value,
     Vector,
 )
+from ge.lowering.kernels.flow import first_tile
 
 TOTAL = "total"
 """The tile that the pieces are added to."""
@@ -45,7 +46,7 @@ def in_pieces(d: Description, piece: int, behind: int = 1) -> Description:
         (out,) = d.results
         results, steps = _stored(product, out, acc, values)
     last = Axis(((over, 1),), 2 - d.extents[over])
-    first, later = Axis(((over, -1),), 1), Axis(((over, 1),), 1 - piece)
+    first, later = first_tile(over), Axis(((over, 1),), 1 - piece)
     added = Vector((Step("vadd", TOTAL, (TOTAL, product.out)),), stage=1, when=later)
     return replace(
         d,

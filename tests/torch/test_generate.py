@@ -96,15 +96,16 @@ def test_logits_are_those_of_torch_step_by_step(pair: tuple[Any, Any]) -> None:
 
 def test_a_cache_stays_in_device_memory(pair: tuple[Any, Any]) -> None:
     model, device = pair
+    places = []
     for _ in range(2):
-        places = []
         caches = [transformers.DynamicCache() for _ in pair]
         for ids in (IDS, torch.tensor([[3]]), torch.tensor([[8]])):
             with torch.no_grad():
                 want, got = (m(ids, cache=c).logits for m, c in zip(pair, caches, strict=True))
             torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
             places.append([layer.keys.data_ptr() for layer in caches[1].layers])
-        assert all(place == places[0] for place in places)
+        del caches
+    assert all(place == places[0] for place in places)
     program = getattr(type(device), MODEL).saved().compiled.program
     assert len(program.state) == 2 * model.config.num_hidden_layers
 
