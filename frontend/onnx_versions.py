@@ -178,9 +178,8 @@ def _sum_of_one(g: Builder, op: str, x: Value) -> Value:
     """What is summed, of each element alone: no axis is gone over."""
     if op == "ReduceSumSquare":
         return g.one(MulOp, x, x)
-    return g.one(
-        {"ReduceL1": AbsOp, "ReduceL2": AbsOp, "ReduceLogSum": LogOp}.get(op, IdentityOp), x
-    )
+    rows: dict[str, Any] = {"ReduceL1": AbsOp, "ReduceL2": AbsOp, "ReduceLogSum": LogOp}
+    return g.one(rows.get(op, IdentityOp), x)
 
 
 @adapts("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
