@@ -2,6 +2,7 @@
 
 from ge.frontend import onnx_composed as onnx_composed
 from ge.frontend import onnx_contributed as onnx_contributed
+from ge.frontend import onnx_heads as onnx_heads
 from ge.frontend import onnx_optimised as onnx_optimised
 from ge.frontend import onnx_quantized as onnx_quantized
 from ge.frontend import onnx_recurrent as onnx_recurrent

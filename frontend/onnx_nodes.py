@@ -119,8 +119,9 @@ class Builder:
         """The type of a value."""
         if isinstance(value, SSAValue):
             return cast(Tensor, value.type)
-        if isinstance(value, Items):
-            raise Refused("a sequence must not leave the part of the model that makes it")
+        if value is None or isinstance(value, Items):
+            what = "an optional value" if value is None else "a sequence"
+            raise Refused(f"{what} must not leave the part of the model that makes it")
         try:
             return of_array(value)
         except KeyError as e:

@@ -14,10 +14,10 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.graph.base import GraphOp, need
-from ge.dialects.graph.ops.binary import AddOp, DivOp, MaxOp, MinOp
+from ge.dialects.graph.ops.binary import AddOp, DivOp, MaxOp, MinOp, MulOp
 from ge.dialects.graph.ops.layout import ReshapeOp
 from ge.dialects.graph.ops.norm import HardmaxOp, LogSoftmaxOp, SoftmaxOp
-from ge.dialects.graph.ops.unary import CastOp, DropoutOp, IdentityOp
+from ge.dialects.graph.ops.unary import AbsOp, CastOp, DropoutOp, IdentityOp, LogOp
 from ge.frontend.onnx_nodes import Builder, Node, Refused, TooLarge, Value
 from ge.frontend.onnx_places import moving_range, moving_slice
 
@@ -174,13 +174,21 @@ def _group_norm(g: Builder, node: Node) -> None:
             node.inputs[i] = np.repeat(known, channels // known.size)
 
 
+def _sum_of_one(g: Builder, op: str, x: Value) -> Value:
+    """What is summed, of each element alone: no axis is gone over."""
+    if op == "ReduceSumSquare":
+        return g.one(MulOp, x, x)
+    rows: dict[str, Any] = {"ReduceL1": AbsOp, "ReduceL2": AbsOp, "ReduceLogSum": LogOp}
+    return g.one(rows.get(op, IdentityOp), x)
+
+
 @adapts("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2")
 @adapts("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare")
 def _reduce(g: Builder, node: Node) -> list[Value] | None:
     axes = node.attrs.pop("axes", None) or node.ints(1, "axes")
     noop = node.attrs.pop("noop_with_empty_axes", 0)
     if not axes and noop:
-        return [g.one(IdentityOp, node.needed(0))]
+        return [_sum_of_one(g, node.op, node.needed(0))]
     node.attrs["axes"] = axes or tuple(range(len(g.shape_of(node.needed(0)))))
     del node.inputs[1:]
     return None

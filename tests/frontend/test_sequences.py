@@ -20,6 +20,7 @@ from tests.models import Net
 TINY = Options(target="tiny")
 SHAPE = (5, 4)
 LAST = np.asarray(-1)
+NUMBERS = helper.make_tensor_type_proto(FLOAT, SHAPE)
 
 
 def _split(net: Net) -> list[str]:
@@ -75,6 +76,7 @@ def _model(net: Net, outs: list[str]) -> onnx.ModelProto:
     [
         (lambda net: net("SequenceConstruct", "x"), "must be a tensor: a sequence must not leave"),
         (lambda net: net("Abs", net("SequenceConstruct", "x")), "a sequence must not leave"),
+        (lambda net: net("Optional", type=NUMBERS), "must be a tensor: an optional value must not"),
         (lambda net: net("SequenceAt", "x", LAST), "a sequence that the model makes itself"),
     ],
 )

@@ -101,6 +101,14 @@ def test_numbers_are_those_of_onnxruntime(make: Callable[[Net], list[str]]) -> N
     check(model, TINY, random_inputs(model), simplify=True)
 
 
+def test_sums_over_no_axis() -> None:
+    net = Net()
+    ops = ("Sum", "SumSquare", "L1", "L2", "LogSum", "LogSumExp")
+    outs = [net(f"Reduce{op}", "x", noop_with_empty_axes=1) for op in ops]
+    x = np.array([[1.5, 2, 0.5]], np.float32)
+    check(net.model({"x": x.shape}, outs, 18), TINY, {"x": x}, simplify=True)
+
+
 @pytest.mark.parametrize("bounds", [("", np.float32(1)), (np.float32(-1), ""), ("", "")])
 def test_a_bound_that_is_left_out_is_the_last_number(bounds: tuple[Any, Any]) -> None:
     net = Net()

@@ -115,7 +115,38 @@ def _bytes(net: Net) -> list[str]:
     return [*floats, net("DynamicQuantizeMatMul", "x", np.concatenate([w, w[:2]]), scale, **how)]
 
 
-@pytest.mark.parametrize("make", [_layers, _sums])
+def _heads(net: Net) -> list[str]:
+    """Attention of one product, of three operands, and of one product in bytes."""
+    how: dict[str, Any] = {"domain": MICROSOFT, "num_heads": 2}
+    w, b = net.normal(6, 18, scale=0.5), net.normal(18)
+    lengths, mask = np.array([2, 1], np.int32), np.array([[1, 1], [0, 1]], np.int32)
+    each = np.array([[[1, 0], [1, 1]], [[0, 1], [1, 1]]], np.int32)
+    made = [net("Attention", "x", w, b, m, **how) for m in ("", lengths, mask, each)]
+    made.append(net("Attention", "x", w, b, unidirectional=1, **how))
+    rows = net.normal(2, 3, 6), net.normal(2, 3, 6)
+    bias, left = net.normal(1, 2, 2, 3), np.array([3, 2], np.int32)
+    made.append(net("MultiHeadAttention", "x", *rows, b, left, bias, scale=0.3, **how))
+    scale, zero = np.float32(0.03), np.uint8(60)
+    small = net.rng.integers(-60, 60, (6, 18)).astype(np.int8)
+    x = net("QuantizeLinear", "x", scale, zero)
+    ends = scale, np.float32(0.01), mask, zero, np.int8(0)
+    made.append(net("QAttention", x, small, b, *ends, **how))
+    return made
+
+
+def _embedded(net: Net) -> list[str]:
+    words = np.array([[3, 1], [0, 4]], np.int32)
+    kinds, kept = np.array([[0, 1], [1, 1]], np.int32), np.array([[1, 0], [1, 1]], np.int32)
+    tables = net.normal(5, 6), net.normal(4, 6), net.normal(2, 6)
+    norm = net.normal(6), net.normal(6)
+    how: dict[str, Any] = {"domain": MICROSOFT, "outputs": 2}
+    y, count = net("EmbedLayerNormalization", words, kinds, *tables, *norm, kept, **how)
+    other, _ = net("EmbedLayerNormalization", words, "", *tables[:2], "", *norm, **how)
+    total = net("Cast", count, to=onnx.TensorProto.FLOAT)
+    return [net("Add", "x", y), net("Add", "x", other), total]
+
+
+@pytest.mark.parametrize("make", [_layers, _sums, _heads, _embedded])
 def test_layers_of_an_optimised_model(make: Callable[[Net], list[str]]) -> None:
     net = Net()
     check(model_of(net, make(net)), Options(target="tiny"))
