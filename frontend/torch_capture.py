@@ -42,7 +42,7 @@ class Structure:
 
     spec: Any = None
     leaves: list[Any] = field(default_factory=list)
-    """None for a tensor."""
+    """None for a tensor, COMPLEX for one that the program gives as pairs of numbers."""
     tensors: list[bool] = field(default_factory=list)
 
     def note(self, result: Any, kept: dict[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -55,14 +55,28 @@ class Structure:
                 f"got a {type(other[0]).__name__}"
             )
         self.tensors = [isinstance(v, torch.Tensor) for v in leaves]
-        self.leaves = [None if t else v for v, t in zip(leaves, self.tensors, strict=True)]
+        self.leaves = [form_of(v) if t else v for v, t in zip(leaves, self.tensors, strict=True)]
         return tuple(v for v, t in zip(leaves, self.tensors, strict=True) if t)
 
     def restore(self, tensors: Sequence[torch.Tensor]) -> Any:
         """A pair like the traced one, of these tensors."""
         rest = iter(tensors)
         pairs = zip(self.leaves, self.tensors, strict=True)
-        return pytree.tree_unflatten([next(rest) if t else v for v, t in pairs], self.spec)
+        whole = [_restored(next(rest), v) if t else v for v, t in pairs]
+        return pytree.tree_unflatten(whole, self.spec)
+
+
+COMPLEX = "complex"
+
+
+def form_of(tensor: torch.Tensor) -> str | None:
+    """What a Structure notes of a tensor."""
+    return COMPLEX if tensor.is_complex() else None
+
+
+def _restored(tensor: Any, form: str | None) -> Any:
+    known = form == COMPLEX and isinstance(tensor, torch.Tensor)
+    return torch.view_as_complex(tensor) if known else tensor
 
 
 @dataclass

@@ -262,6 +262,26 @@ def test_a_module_is_saved_in_the_shapes_of_a_call(tmp_path: Any) -> None:
     assert (tmp_path / "m.o").stat().st_size
 
 
+class _Complex(nn.Module):
+    """Complex numbers in and out; doubles that meet themselves."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        """ONNX has them as pairs."""
+        wide = y.double()
+        return {"spectrum": torch.fft.fft(y) * 2, "turned": x * 1j}, wide * wide
+
+
+def test_complex_tensors_go_in_and_come_out() -> None:
+    x, y = torch.randn(3, dtype=torch.complex64), torch.randn(2, 3)
+    device = GraphEngine(CONFIG).Optimize(_Complex())
+    launches = DEVICE.launches
+    got, want = device(x, y), _Complex()(x, y)
+    assert DEVICE.launches == launches + 1
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
+    compiled: Any = torch.compile(_Complex(), backend="ge", options={"target": "tiny"})
+    torch.testing.assert_close(compiled(x, y), want, rtol=0, atol=1e-5)
+
+
 WRITES: dict[str, Any] = {
     "index copy": lambda rows, at, x: rows.index_copy_(2, at, x),
     "index put": lambda rows, at, x: rows.__setitem__((slice(None), slice(None), at), x),
