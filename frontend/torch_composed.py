@@ -29,8 +29,6 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
         aten.fmin.default: partial(_number_of, torch.minimum),
         aten.clamp.default: _clamp,
         aten.aminmax.default: _extreme_pair,
-        # Its translation takes chances for classes.
-        aten.cross_entropy_loss.default: aten.cross_entropy_loss.default.decompose,
         **_of_sorted_rows(),
         **_of_scans(),
         **_of_chosen_places(),
@@ -63,7 +61,7 @@ def _clamp(x: Tensor, low: Any = None, high: Any = None) -> Any:
 
 
 def _extreme_pair(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    dims = [] if dim is None else [dim]
+    dims = [*range(x.dim())] if dim is None else [dim]
     return x.amin(dims, keepdim), x.amax(dims, keepdim)
 
 
