@@ -58,7 +58,11 @@ def place_as(
     """The kernel's tree under a tiling that somebody wrote. Raises InputError or DoesNotFit."""
     _check(description, target)
     check_tiling(tiling, description)
-    placed = fitted(description, tiling, target, name, sources)
+    try:
+        placed = fitted(description, tiling, target, name, sources)
+    except DoesNotFit as e:
+        advice = "the compiler says what a tiling leaves open only where that says 'chosen'"
+        raise DoesNotFit(f"{e.message}; {advice}") from None
     _check_labels(tiling, placed.kernel)
     return placed
 

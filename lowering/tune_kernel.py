@@ -86,13 +86,20 @@ def line_of(key: str, tiling: Tiling) -> str:
     return f"{key}: {text_of(tiling)}"
 
 
-def kept(lines: Iterable[str]) -> dict[str, Tiling]:
-    """Tilings by key; empty lines and those that begin with `#` say nothing. Raises InputError."""
+def kept(lines: Iterable[str], file: str = "tilings") -> dict[str, Tiling]:
+    """Tilings by key; empty lines and those that begin with `#` say nothing.
+
+    Raises InputError, which names the line of the file.
+    """
     found = {}
-    for line in lines:
-        if line.strip() and not line.startswith("#"):
-            key, separator, text = line.partition(": ")
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        key, separator, text = line.partition(": ")
+        try:
             if not separator:
                 raise InputError(f"a kept tiling must be 'KERNEL: TILING', got '{line}'")
             found[key] = parse_tiling(text)
+        except InputError as e:
+            raise InputError(e.message, f"{file}:{number}") from None
     return found

@@ -194,6 +194,8 @@ class Simulator:
         with _calculating() if functional else few_collections():
             cores, clocks = run.cores()
             walk(cores, progress, self._convoy(run, cores))
+        for core in cores:
+            core.let_go()
         outputs = _outputs(self.program, run.device) if functional else {}
         if run.recording is not None:
             self._keep(run.recording, sum(core.count for core in cores), state)

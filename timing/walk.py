@@ -134,6 +134,10 @@ class Core:
         index = self.place - 1 if index is None else index
         return CheckFailed(message, f"core {self.core}: {self.code.text(index)}")
 
+    def let_go(self) -> None:
+        """Have no memory any more: what listens keeps a core until Python collects garbage."""
+        del self.read, self.out, self.host
+
     # What the scalar unit does to itself.
 
     def set(self, register: Reg, value: int) -> None:

@@ -143,7 +143,11 @@ def _kept(args: argparse.Namespace) -> list[str]:
     """The lines of the file with tilings; one that tuning is to write may not be there yet."""
     if args.tilings is None or (args.tune and not args.tilings.exists()):
         return []
-    return read_text(args.tilings).splitlines()
+    from ge.lowering.tune_kernel import kept
+
+    lines = read_text(args.tilings).splitlines()
+    kept(lines, str(args.tilings))
+    return lines
 
 
 def _keep(compilation: Compilation, kept: list[str], path: Path) -> None:

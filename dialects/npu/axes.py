@@ -16,10 +16,7 @@ class Axis(NamedTuple):
 
     def extent(self, sizes: dict[str, int]) -> int:
         """How many places the axis spans when its dimensions have these sizes."""
-        places = 1
-        for dim, step in self.terms:
-            places += abs(step) * (sizes[dim] - 1)
-        return places
+        return 1 + sum(abs(step) * (sizes[dim] - 1) for dim, step in self.terms)
 
     def __str__(self) -> str:
         parts = [d if c == 1 else f"{c}*{d}" for d, c in self.terms]

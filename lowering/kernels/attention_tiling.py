@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import ceil, prod
 
@@ -62,6 +63,11 @@ class _Costs:
 
     d: Description
     target: Target
+
+    @cached_property
+    def vectors(self) -> VectorCost:
+        """What the vector statements take."""
+        return VectorCost(self.d, self.target)
 
     @property
     def queries(self) -> str:
@@ -138,7 +144,7 @@ class _Costs:
         """One tile of keys: the busiest unit, or one after the other if a queue is too short."""
         body = [s for s in self.d.body if isinstance(s, Vector)]
         sizes = {self.queries: q, "kv": kv, "e": self.d.extents["e"]}
-        vector = VectorCost(self.d, self.target).cycles(body, sizes)
+        vector: float = self.vectors.cycles(body, sizes)
         out = q * (kv + self.d.extents["e"]) * 4
         drained = out / self.target.rate("l0c_ub", "").bytes_per_cycle + 70 * parts
         products = ((q, kv, self.d.extents["d"]), (q, self.d.extents["e"], kv))

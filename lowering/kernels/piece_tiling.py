@@ -213,7 +213,7 @@ class _Shape:
         # A part waits until the one before the last has left its accumulators.
         piece = sum(map(self.part, parts, (parts[-1], *parts)))
         pieces = self.d.extents[self.over] / self.piece
-        ends = self.vectors.cycles((*self.described.init, self.last), sizes)
+        ends: float = self.vectors.cycles((*self.described.init, self.last), sizes)
         # The vector unit's queue is full meanwhile: nothing that comes behind it is asked for.
         return pieces * max(piece, self.loads(sizes)) + ends
 

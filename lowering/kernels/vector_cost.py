@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ge.dialects.dtypes import F32, DType
 from ge.dialects.npu.geometry import REPEAT_BYTES
@@ -45,12 +45,13 @@ class VectorCost:
         self._sorted: dict[int, tuple[Vector, dict[_Pass, float], list[_Fold]]] = {}
         """By statement, which is kept with them: cycles a repeat of alike passes, and folds."""
 
-    def cycles(self, statements: Iterable[Vector], sizes: Mapping[str, int]) -> float:
+    def cycles(self, statements: Iterable[Vector], sizes: Mapping[str, Any]) -> Any:
         """Busy cycles of all steps; a dimension that `sizes` does not have counts as 1.
 
-        What tiles may go without counts nothing: most do.
+        Sizes are numbers, or arrays of one for each of many tiles; so are the cycles. What tiles
+        may go without counts nothing: most do.
         """
-        total = 0.0
+        total: Any = 0.0
         for statement in statements:
             known = self._sorted.get(id(statement))
             if known is None:
@@ -89,24 +90,28 @@ class VectorCost:
         )
 
 
-def _repeats(alike: _Pass, sizes: Mapping[str, int]) -> int:
-    """Repeats of a pass: rows of elements that lie one behind the other in all tiles that move."""
-    count, run = 1, 1
-    moving: list[frozenset[str]] | None = None
-    for dim in alike.dims:
-        n = sizes.get(dim, 1)
-        if n == 1:
-            continue
-        if moving is None:
-            moving = [tile for tile in alike.tiles if dim in tile]
-        if count == 1 and all(dim in tile for tile in moving):
-            run *= n
-        else:
-            count *= n
-    return count * -(-run * alike.bytes // REPEAT_BYTES)
+def _repeats(alike: _Pass, sizes: Mapping[str, Any]) -> Any:
+    """Repeats of a pass: rows of elements that lie one behind the other in all tiles that move.
+
+    Those move that have the innermost dimension whose size is not 1. Sizes may be arrays, so that
+    there is arithmetic here in place of branches.
+    """
+    order = [(dim, sizes.get(dim, 1)) for dim in alike.dims]
+    repeats = 1
+    # From the outermost on: what lies further inside has the last word.
+    for inside, (dim, n) in reversed(list(enumerate(order))):
+        moving = [tile for tile in alike.tiles if dim in tile]
+        count, run = 1, n
+        for outer, more in order[inside + 1 :]:
+            grows = (count == 1) if all(outer in tile for tile in moving) else False
+            run = run * more**grows
+            count = count * more ** (1 - grows)
+        found = count * -(-run * alike.bytes // REPEAT_BYTES)
+        repeats = repeats + (n != 1) * (found - repeats)
+    return repeats
 
 
-def _folded(fold: _Fold, sizes: Mapping[str, int]) -> float:
+def _folded(fold: _Fold, sizes: Mapping[str, Any]) -> Any:
     """Rows folded to one repeat, which is then reduced."""
     rows = prod(sizes.get(d, 1) for d in fold.kept)
     width = prod(sizes.get(d, 1) for d in fold.gone)

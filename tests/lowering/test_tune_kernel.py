@@ -12,7 +12,7 @@ import pytest
 
 import ge
 from examples.models import Net
-from ge.dialects.diagnostics import InputError
+from ge.dialects.diagnostics import DoesNotFit, InputError
 from ge.lowering.kernels.tiling import parse_tiling, text_of
 from ge.lowering.tune_kernel import kept
 from ge.tools.ge_compile import main
@@ -75,13 +75,18 @@ def test_a_kept_tiling_is_for_one_kernel_on_one_machine() -> None:
 
 
 def test_what_is_wrong_with_a_kept_tiling_is_said() -> None:
-    with pytest.raises(InputError, match="a kept tiling must be 'KERNEL: TILING', got 'nonsense'"):
-        kept(["# by hand", "", "nonsense"])
+    with pytest.raises(InputError, match="m:3: error: a kept tiling must be 'KERNEL: TILING'"):
+        kept(["# by hand", "", "nonsense"], "m")
+    with pytest.raises(InputError, match="tilings:1: error: a clause of a tiling must be known"):
+        kept(["k: blok m=1"])
     tuned = ge.compile(_product(), **TINY, tune=True)
     assert tuned.report is not None
     bad = dict.fromkeys(tuned.report.tilings, "block zz=1")
     with pytest.raises(InputError, match="must name a parallel dimension of the kernel"):
         ge.compile(_product(), **TINY, tilings=bad)
+    whole = dict.fromkeys(tuned.report.tilings, "block m=40 n=56")
+    with pytest.raises(DoesNotFit, match=r"too many; buffers: .* only where that says 'chosen'"):
+        ge.compile(_product(), **TINY, tilings=whole)
 
 
 def test_the_tool_keeps_what_it_finds(tmp_path: Path) -> None:

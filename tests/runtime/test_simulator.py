@@ -1,6 +1,8 @@
+import gc
 import json
 from operator import itemgetter
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -277,6 +279,30 @@ def test_a_simulator_runs_again_with_the_same_result() -> None:
     first, second = simulator.run({"x": X}), simulator.run({"x": -X})
     assert first.stats.to_json() == second.stats.to_json()
     np.testing.assert_array_equal(second.outputs["y"], -2 * X)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"mode": "functional"},
+        {"mode": "timing"},
+        {"mode": "both", "check_hazards": True},
+        {"mode": "both", "trace": True},
+    ],
+)
+def test_inputs_are_not_kept(how: dict[str, Any]) -> None:
+    simulator = Simulator(double())
+    gc.disable()
+    try:
+        # The second run of mode functional is recorded, the third is what was recorded.
+        for _ in range(3):
+            given = X.copy()
+            held = ref(given)
+            simulator.run({"x": given}, **how)
+            del given
+            assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_the_program_of_the_manual_runs() -> None:
