@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ge.dialects.diagnostics import InputError
+from ge.frontend.torch_refusals import check_dense
 
 Array = NDArray[Any]
 
@@ -24,6 +25,7 @@ BACK = {numpy: (dtype, np.dtype(f"i{numpy.itemsize}")) for dtype, (_, numpy) in 
 
 def to_array(tensor: torch.Tensor) -> Array:
     """The tensor as an array in order; a complex one as pairs, as ONNX has it."""
+    check_dense(tensor)
     plain = tensor.detach().cpu().contiguous()
     if plain.is_complex():
         plain = torch.view_as_real(plain.resolve_conj())

@@ -282,6 +282,35 @@ def test_complex_tensors_go_in_and_come_out() -> None:
     torch.testing.assert_close(compiled(x, y), want, rtol=0, atol=1e-5)
 
 
+class _Plain(nn.Module):
+    """Some function."""
+
+    def __init__(self, does: Any) -> None:
+        super().__init__()
+        self.does = [does]
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """Of one tensor."""
+        return self.does[0](x)
+
+
+REFUSED: dict[str, tuple[Any, torch.Tensor, str]] = {
+    "sparse": (torch.relu, torch.eye(2).to_sparse(), r"dense, got one in torch.sparse_coo; give"),
+    "nested": (torch.relu, torch.nested.nested_tensor([torch.ones(2)]), "got a nested one; give"),
+    "empty": (torch.relu, torch.ones(0, 2), "must have elements"),
+    "a length of its own": (torch.nonzero, torch.ones(2), "choose with torch.where"),
+    "unknown": (torch.special.bessel_j0, torch.ones(2), r"got prims.bessel_j0; call it outside"),
+    "with an effect": (torch.inverse, torch.eye(2), r"got a TOKEN; call it outside"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_say_what_to_do(name: str) -> None:
+    does, x, message = REFUSED[name]
+    with pytest.raises(UnsupportedError, match=message):
+        GraphEngine(CONFIG).Optimize(_Plain(does))(x)
+
+
 WRITES: dict[str, Any] = {
     "index copy": lambda rows, at, x: rows.index_copy_(2, at, x),
     "index put": lambda rows, at, x: rows.__setitem__((slice(None), slice(None), at), x),
