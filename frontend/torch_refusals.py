@@ -62,8 +62,8 @@ def in_words_of_torch(error: GeError) -> GeError:
     if isinstance(error, (NeedsStage, NeedsValues)):
         return UnsupportedError(
             "a module must give tensors whose shapes do not depend on what others hold, got one "
-            "that does, as nonzero, bincount and x[mask] do; choose with torch.where or multiply by "
-            "the mask, or use torch.compile, which leaves it to torch"
+            "that does, as nonzero, bincount and x[mask] do; choose with torch.where, or multiply "
+            "by the mask, or use torch.compile, which leaves it to torch"
         )
     if isinstance(error, OpenShape):
         return UnsupportedError(

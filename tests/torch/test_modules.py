@@ -296,7 +296,11 @@ class _Plain(nn.Module):
 
 REFUSED: dict[str, tuple[Any, torch.Tensor, str]] = {
     "sparse": (torch.relu, torch.eye(2).to_sparse(), r"dense, got one in torch.sparse_coo; give"),
-    "nested": (torch.relu, torch.nested.nested_tensor([torch.ones(2)]), "got a nested one; give"),
+    "nested": (
+        torch.relu,
+        torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+        "got a nested one; give",
+    ),
     "empty": (torch.relu, torch.ones(0, 2), "must have elements"),
     "a length of its own": (torch.nonzero, torch.ones(2), "choose with torch.where"),
     "unknown": (torch.special.bessel_j0, torch.ones(2), r"got prims.bessel_j0; call it outside"),
