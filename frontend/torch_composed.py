@@ -32,6 +32,8 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
         **_of_sorted_rows(),
         **_of_scans(),
         **_of_chosen_places(),
+        aten.avg_pool2d.default: partial(_averages, 2),
+        aten.avg_pool3d.default: partial(_averages, 3),
         aten.cdist.default: lambda x, y, p=2.0, compute_mode=None: _distances(x, y, p),
         aten._cdist_forward.default: _distances,
         aten._cdist_backward.default: _distances_backward,
@@ -304,6 +306,33 @@ def _distances_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, found: Ten
         share = torch.where(some, sizes / torch.where(some, far, 1), 0) ** (p - 1)
     own = grad.unsqueeze(-1) * share * apart.sign()
     return own.sum(-2)
+
+
+def _averages(
+    n: int,
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Any:
+    """Sums of windows divided by a number of the caller's, which torch.onnx does not look at."""
+    if divisor is None:
+        return NotImplemented
+    kernel, steps, around = (
+        [*v] * (n if len(v) == 1 else 1) for v in (kernel, stride or kernel, padding)
+    )
+    ends: list[int] = []
+    for size, k, step, p in zip(x.shape[-n:], kernel, steps, around, strict=True):
+        made = (size + 2 * p - k + (step - 1 if ceil_mode else 0)) // step
+        if ceil_mode and made * step >= size + p:
+            made -= 1
+        ends = [p, max(p, made * step + k - size - p), *ends]
+    padded = torch.nn.functional.pad(x, ends)
+    pool = aten.avg_pool2d.default if n == 2 else aten.avg_pool3d.default
+    return pool(padded, kernel, steps) * (prod(kernel) / divisor)
 
 
 _WINDOWS = ("default", "periodic", "periodic_alpha", "periodic_alpha_beta")

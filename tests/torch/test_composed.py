@@ -61,6 +61,18 @@ CASES: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
         {},
     ),
     "larger number": (aten.fmax.default, ROWS, (ROWS.flip(1),), {}),
+    "sums of windows": (
+        aten.avg_pool2d.default,
+        torch.randn(1, 2, 9, 7),
+        ([6, 3], [3, 2], [2, 1], True, True, 2),
+        {},
+    ),
+    "sums of cubes": (
+        aten.avg_pool3d.default,
+        torch.randn(1, 5, 4, 5),
+        ([2, 3, 2], [], [0, 1, 1], False, False, 5),
+        {},
+    ),
     "hypotenuse": (aten.hypot.default, ROWS * 1e30, (NEW * 1e30,), {}),
     "ends": (aten.aminmax.default, WHOLE, (), {}),
     "ends of columns": (aten.aminmax.default, WHOLE, (), {"dim": 0, "keepdim": True}),
