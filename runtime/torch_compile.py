@@ -47,8 +47,8 @@ def backend(
         inference_compiler=compiler,
         decompositions=training_decompositions() if trains else decompositions(),
     )
-    # Other attention of torch has a backward pass that no exporter knows.
-    with sdpa_kernel(SDPBackend.MATH):
+    # Other attention, and layers of mkldnn, have backward passes that no exporter knows.
+    with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
         compiled: Callable[..., Any] = wrapped(graph, inputs)
     return compiled
 
