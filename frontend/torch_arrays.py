@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ge.dialects.diagnostics import InputError
+from ge.frontend.torch_refusals import check_dense
 
 Array = NDArray[Any]
 
@@ -23,14 +24,22 @@ BACK = {numpy: (dtype, np.dtype(f"i{numpy.itemsize}")) for dtype, (_, numpy) in 
 
 
 def to_array(tensor: torch.Tensor) -> Array:
-    """The tensor as an array in order."""
+    """The tensor as an array in order; a complex one as pairs, as ONNX has it."""
+    check_dense(tensor)
     plain = tensor.detach().cpu().contiguous()
+    if plain.is_complex():
+        plain = torch.view_as_real(plain.resolve_conj())
     if plain.dtype in RENAMED:
         same, numpy = RENAMED[plain.dtype]
         array: Array = plain.view(same).numpy().view(numpy)
         return array
     whole: Array = plain.numpy()
     return whole
+
+
+def shape_of_array(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape of the array that a tensor is given as."""
+    return (*tensor.shape, 2) if tensor.is_complex() else tuple(tensor.shape)
 
 
 def to_argument(name: str, tensor: torch.Tensor) -> Array:

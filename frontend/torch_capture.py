@@ -24,9 +24,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.jit import ScriptModule
 from torch.utils import _pytree as pytree
 
-from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.dialects.diagnostics import UnsupportedError
 from ge.frontend.torch_random import Draws
 from ge.frontend.torch_records import opened
+from ge.frontend.torch_refusals import OUTSIDE, refusal
 from ge.frontend.torch_state import FIXED, Kept, attribute_tensors
 from ge.frontend.torch_translation import taken_apart, translated
 
@@ -42,7 +43,7 @@ class Structure:
 
     spec: Any = None
     leaves: list[Any] = field(default_factory=list)
-    """None for a tensor."""
+    """None for a tensor, COMPLEX for one that the program gives as pairs of numbers."""
     tensors: list[bool] = field(default_factory=list)
 
     def note(self, result: Any, kept: dict[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -55,14 +56,28 @@ class Structure:
                 f"got a {type(other[0]).__name__}"
             )
         self.tensors = [isinstance(v, torch.Tensor) for v in leaves]
-        self.leaves = [None if t else v for v, t in zip(leaves, self.tensors, strict=True)]
+        self.leaves = [form_of(v) if t else v for v, t in zip(leaves, self.tensors, strict=True)]
         return tuple(v for v, t in zip(leaves, self.tensors, strict=True) if t)
 
     def restore(self, tensors: Sequence[torch.Tensor]) -> Any:
         """A pair like the traced one, of these tensors."""
         rest = iter(tensors)
         pairs = zip(self.leaves, self.tensors, strict=True)
-        return pytree.tree_unflatten([next(rest) if t else v for v, t in pairs], self.spec)
+        whole = [_restored(next(rest), v) if t else v for v, t in pairs]
+        return pytree.tree_unflatten(whole, self.spec)
+
+
+COMPLEX = "complex"
+
+
+def form_of(tensor: torch.Tensor) -> str | None:
+    """What a Structure notes of a tensor."""
+    return COMPLEX if tensor.is_complex() else None
+
+
+def _restored(tensor: Any, form: str | None) -> Any:
+    known = form == COMPLEX and isinstance(tensor, torch.Tensor)
+    return torch.view_as_complex(tensor) if known else tensor
 
 
 @dataclass
@@ -186,7 +201,8 @@ def _effects_as_outputs(program: ExportedProgram) -> list[OutputSpec]:
     before = list(signature.output_specs)
     other = [s for s in before if s.kind not in (OutputKind.USER_OUTPUT, *MUTATIONS)]
     if other:
-        raise UnsupportedError(f"a program must give tensors back, got {other[0].kind.name}")
+        what = other[0].kind.name
+        raise UnsupportedError(f"a program must give tensors back, got a {what}; {OUTSIDE}")
     specs = [OutputSpec(OutputKind.USER_OUTPUT, s.arg, None) for s in before]
     program._graph_signature = ExportGraphSignature(signature.input_specs, specs)
     flat = pytree.tree_flatten(tuple(range(len(specs))))[1]
@@ -285,41 +301,6 @@ LOGGERS = (
     "torch.fx.experimental.symbolic_shapes",
     "onnxscript",
 )
-
-BRANCHES = ("GuardOnDataDependent", "DataDependentOutput", "data-dependent")
-"""What torch calls it that Python looked at the value of a tensor."""
-
-ADVICE = (
-    "what a Python 'if', 'for' or 'int()' sees would be fixed to this call's value; write it with "
-    "torch.where or torch.cond, give the number as an argument that is no tensor, or load "
-    "torch.jit.script(module)"
-)
-
-
-class DecidesByValue(UnsupportedError):
-    """A module that looks at the values of its tensors."""
-
-
-def refusal(error: Exception, what: str) -> Exception:
-    """What a user is told when an exporter gives up."""
-    if isinstance(error, (InputError, UnsupportedError)):
-        return error
-    chain: list[BaseException] = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
-    first = _first_line(chain)
-    # The interpreter of TorchScript passes on what an error says, not what it is.
-    if any(branch in f"{type(e).__name__} {e}" for e in chain for branch in BRANCHES):
-        return DecidesByValue(
-            f"{what} must not decide by the value of a tensor, got one that does: {first}; {ADVICE}"
-        )
-    return UnsupportedError(f"{what} must be what torch.export can trace, got: {first}")
-
-
-def _first_line(chain: Sequence[BaseException]) -> str:
-    """The first line that says something, of the first cause."""
-    lines = (line.strip() for e in reversed(chain) for line in str(e).splitlines())
-    return next((line for line in lines if line), type(chain[-1]).__name__)
 
 
 def argument_names(module: nn.Module, leaves: Sequence[Any], spec: Any) -> list[str]:

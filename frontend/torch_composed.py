@@ -25,10 +25,15 @@ def composed() -> dict[Any, Callable[..., Any]]:
 def _of_torch() -> dict[Any, Callable[..., Any]]:
     return {
         aten.hypot.default: _hypot,
+        aten.fmax.default: partial(_number_of, torch.maximum),
+        aten.fmin.default: partial(_number_of, torch.minimum),
         aten.clamp.default: _clamp,
+        aten.aminmax.default: _extreme_pair,
         **_of_sorted_rows(),
         **_of_scans(),
         **_of_chosen_places(),
+        aten.avg_pool2d.default: partial(_averages, 2),
+        aten.avg_pool3d.default: partial(_averages, 3),
         aten.cdist.default: lambda x, y, p=2.0, compute_mode=None: _distances(x, y, p),
         aten._cdist_forward.default: _distances,
         aten._cdist_backward.default: _distances_backward,
@@ -44,11 +49,22 @@ def _hypot(a: Tensor, b: Tensor) -> Tensor:
     return most * (1 + share * share).sqrt()
 
 
+def _number_of(best: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """The better one of two, or the one that is a number."""
+    a, b = torch.broadcast_tensors(a, b)
+    return torch.where(a.isnan(), b, torch.where(b.isnan(), a, best(a, b)))
+
+
 def _clamp(x: Tensor, low: Any = None, high: Any = None) -> Any:
     """torch.onnx finds no clamp between an integer and a number that is none."""
     if {type(low), type(high)} != {int, float}:
         return NotImplemented
     return x.clamp(float(low), float(high))
+
+
+def _extreme_pair(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    dims = [*range(x.dim())] if dim is None else [dim]
+    return x.amin(dims, keepdim), x.amax(dims, keepdim)
 
 
 # Sorted rows
@@ -194,6 +210,7 @@ def _of_chosen_places() -> dict[Any, Callable[..., Any]]:
     return {
         aten.scatter_reduce.two: _scatter_mean,
         aten.index_reduce.default: _index_reduce,
+        aten.diagonal_scatter.default: _diagonal_scatter,
         aten.put.default: _put,
         aten.masked_scatter.default: _masked_scatter,
         aten.masked_scatter_backward.default: _masked_scatter_backward,
@@ -222,6 +239,16 @@ def _index_reduce(
         x, dim, column, source, reduce, include_self=include_self
     )
     return made
+
+
+def _diagonal_scatter(
+    x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    turned = x.movedim((dim1, dim2), (-2, -1))
+    line = torch.arange(src.shape[-1])
+    at = [line - min(offset, 0), line + max(offset, 0)]
+    made: Tensor = aten.index_put.default(turned, [*[None] * (x.dim() - 2), *at], src)
+    return made.movedim((-2, -1), (dim1, dim2))
 
 
 def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -279,6 +306,33 @@ def _distances_backward(grad: Tensor, x: Tensor, y: Tensor, p: float, found: Ten
         share = torch.where(some, sizes / torch.where(some, far, 1), 0) ** (p - 1)
     own = grad.unsqueeze(-1) * share * apart.sign()
     return own.sum(-2)
+
+
+def _averages(
+    n: int,
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Any:
+    """Sums of windows divided by a number of the caller's, which torch.onnx does not look at."""
+    if divisor is None:
+        return NotImplemented
+    kernel, steps, around = (
+        [*v] * (n if len(v) == 1 else 1) for v in (kernel, stride or kernel, padding)
+    )
+    ends: list[int] = []
+    for size, k, step, p in zip(x.shape[-n:], kernel, steps, around, strict=True):
+        made = (size + 2 * p - k + (step - 1 if ceil_mode else 0)) // step
+        if ceil_mode and made * step >= size + p:
+            made -= 1
+        ends = [p, max(p, made * step + k - size - p), *ends]
+    padded = torch.nn.functional.pad(x, ends)
+    pool = aten.avg_pool2d.default if n == 2 else aten.avg_pool3d.default
+    return pool(padded, kernel, steps) * (prod(kernel) / divisor)
 
 
 _WINDOWS = ("default", "periodic", "periodic_alpha", "periodic_alpha_beta")

@@ -70,14 +70,25 @@ def outputs_apart(graph: torch.fx.GraphModule) -> list[Output]:
             found.append(partial(_sparse, size=value.args[2], how=value.kwargs))
         else:
             parts.append(value)
-            found.append(next if isinstance(value.meta["val"], torch.Tensor) else _number)
+            found.append(_form(value.meta["val"]))
     last.args = (tuple(parts),)
     graph.graph.eliminate_dead_code()
     return found
 
 
+def _form(value: Any) -> Output:
+    """How one thing that a program gives becomes an output."""
+    if not isinstance(value, torch.Tensor):
+        return _number
+    return _pairs if value.is_complex() else next
+
+
 def _nothing(rest: Iterator[torch.Tensor]) -> None:
     """What has no gradient."""
+
+
+def _pairs(rest: Iterator[torch.Tensor]) -> torch.Tensor:
+    return torch.view_as_complex(next(rest))
 
 
 def _number(rest: Iterator[torch.Tensor]) -> int:

@@ -34,6 +34,13 @@ WRONG = (
 )
 
 
+MISTAKEN = (
+    # Takes chances for classes.
+    aten.cross_entropy_loss.default,
+)
+"""Operators without a translation here, so that they are taken apart as torch does it."""
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What must be taken apart before torch.onnx sees it."""
     return _wrong() | composed() | chosen()

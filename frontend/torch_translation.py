@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.onnx._internal.exporter import _core, _decomp, _fx_passes
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-from ge.frontend.torch_operators import decompositions, translations
+from ge.frontend.torch_operators import MISTAKEN, decompositions, translations
 from ge.frontend.torch_random import DRAWN
 
 OPSET = 23
@@ -38,6 +38,8 @@ def translated(program: ExportedProgram) -> ir.Model:
 @cache
 def _registry() -> ONNXRegistry:
     registry = ONNXRegistry.from_torchlib(OPSET)
+    for operator in MISTAKEN:
+        del registry.functions[operator.name()]
     for operator, translation in translations().items():
         registry.register_op(operator, translation)
     return registry

@@ -138,10 +138,11 @@ def single(kind: type[FusedOp], maker: Maker, op: GraphOp, sources: tuple[str, .
 
 
 def host(maker: Maker, op: GraphOp, sources: tuple[str, ...]) -> HostOp:
-    """An operator that the AI CPU computes, with its operands in order."""
-    tensors = list(dict.fromkeys(op.operands))
+    """An operator that the AI CPU computes, with its operands in order, equal ones each."""
+    tensors = list(op.operands)
     block = Block(arg_types=[v.type for v in tensors])
-    inner = op.clone(dict(zip(tensors, block.args, strict=True)))
+    inner = op.clone()
+    inner.operands = block.args
     inner.attributes.clear()
     block.add_ops([inner, YieldOp(operands=[inner.results])])
     return HostOp.create(

@@ -13,7 +13,7 @@ from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ge.frontend.torch_arrays import to_argument, to_tensor
+from ge.frontend.torch_arrays import shape_of_array, to_argument, to_tensor
 from ge.frontend.torch_capture import Captured, capture_program
 from ge.frontend.torch_gradients import training_decompositions
 from ge.frontend.torch_graph import outputs_apart, program_of_graph
@@ -47,8 +47,8 @@ def backend(
         inference_compiler=compiler,
         decompositions=training_decompositions() if trains else decompositions(),
     )
-    # Other attention of torch has a backward pass that no exporter knows.
-    with sdpa_kernel(SDPBackend.MATH):
+    # Other attention, and layers of mkldnn, have backward passes that no exporter knows.
+    with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
         compiled: Callable[..., Any] = wrapped(graph, inputs)
     return compiled
 
@@ -77,7 +77,7 @@ class Graph:
         drawn = self._captured.drawn(given)
         found = self._known.get(key)
         if found is None:
-            shapes = {n: tuple(v.shape) for n, v in (tensors | drawn).items()}
+            shapes = {n: shape_of_array(v) for n, v in (tensors | drawn).items()}
             found = Specialised.of(self._captured, self._options, shapes, sizes)
             self._known[key] = found
         program = found.compiled

@@ -17,7 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import pad
 
 from ge.dialects.diagnostics import UnsupportedError
-from ge.frontend.torch_capture import experts_as_products, quiet, refusal
+from ge.frontend.torch_capture import experts_as_products, quiet
+from ge.frontend.torch_refusals import refusal
 from ge.lowering.pipelines import Options
 from ge.runtime.torch_held import Held, check_kinds
 from ge.runtime.torch_model import Specialised, TorchModel

@@ -20,7 +20,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import UnsupportedError
-from ge.frontend.torch_capture import DecidesByValue, flatten_arguments, quiet
+from ge.frontend.torch_capture import flatten_arguments, quiet
+from ge.frontend.torch_refusals import DecidesByValue
 from ge.lowering.pipelines import Options
 from ge.runtime.torch_compile import Graph
 from ge.runtime.torch_model import TorchModel

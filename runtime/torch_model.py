@@ -11,9 +11,10 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from ge.dialects.diagnostics import InputError, UnsupportedError
+from ge.dialects.diagnostics import GeError, InputError, UnsupportedError
 from ge.frontend.torch_arrays import to_argument, to_array, to_tensor
 from ge.frontend.torch_capture import Captured, capture_module, flatten_arguments
+from ge.frontend.torch_refusals import check_dense, in_words_of_torch
 from ge.frontend.torch_state import FIXED, Simple, keep, plain_attributes
 from ge.lowering.pipelines import Options
 from ge.runtime.compiled import CompiledModel, finish
@@ -47,9 +48,12 @@ class Specialised:
         """Compile what was captured."""
         assert captured.model is not None
         source = Source(captured.model, shapes, values, in_place=captured.in_place)
-        with few_collections():
-            simplified = begin(source, options)
-            compiled = finish(simplified.fork(options), source)
+        try:
+            with few_collections():
+                simplified = begin(source, options)
+                compiled = finish(simplified.fork(options), source)
+        except GeError as e:
+            raise in_words_of_torch(e) from e
         return cls(captured, compiled, lambda: simplified)
 
     @property
@@ -208,6 +212,7 @@ def _bytes(tensor: torch.Tensor) -> Any:
 def _form(leaf: Any) -> Any:
     """What of an argument a program depends on: of a tensor its type and shape, else all of it."""
     if isinstance(leaf, torch.Tensor):
+        check_dense(leaf)
         return leaf.dtype, tuple(leaf.shape)
     if not isinstance(leaf, FIXED):
         raise UnsupportedError(

@@ -9,7 +9,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import InputError
-from ge.frontend.torch_capture import Structure, capture_program
+from ge.frontend.torch_arrays import shape_of_array
+from ge.frontend.torch_capture import Structure, capture_program, form_of
 from ge.lowering.pipelines import Options
 from ge.runtime.torch_model import Specialised
 
@@ -48,7 +49,8 @@ class TorchProgram:
     def _specialised(self, tensors: Sequence[torch.Tensor]) -> Specialised:
         key = tuple((t.dtype, tuple(t.shape)) for t in tensors)
         if key not in self._known:
-            shapes = {n: s for n, (_, s) in zip(self._captured.inputs, key, strict=False)}
+            given = zip(self._captured.inputs, tensors, strict=False)
+            shapes = {n: shape_of_array(t) for n, t in given}
             self._known[key] = Specialised.of(self._captured, self.options, shapes)
         self.last = self._known[key]
         return self.last
@@ -74,8 +76,12 @@ def _structure(program: torch.export.ExportedProgram) -> Structure:
     spec = program.call_spec.out_spec
     assert spec is not None
     outs = [s.arg for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
-    known = [getattr(a, "value", None) for a in outs]
+    made = {n.name: n.meta.get("val") for n in program.graph.nodes}
     tensors = [not hasattr(a, "value") for a in outs]
+    known = [
+        form_of(made[a.name]) if is_tensor else a.value
+        for a, is_tensor in zip(outs, tensors, strict=True)
+    ]
     result = pytree.tree_unflatten(range(len(outs)), spec)
     # A program keeps nothing in attributes.
     return Structure(pytree.tree_structure((result, {})), known, tensors)

@@ -200,6 +200,31 @@ def test_gradients_are_those_of_torch(name: str) -> None:
         torch.testing.assert_close(got.grad, want.grad, rtol=0, atol=1e-5, msg=key)
 
 
+class _Recurrent(nn.Module):
+    """Layers that torch has in one piece for a CPU that trains them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LSTM(3, 4, batch_first=True)
+        self.last = nn.GRU(4, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """All places of the last layer."""
+        found: torch.Tensor = self.last(self.first(x)[0])[0]
+        return found
+
+
+def test_recurrent_layers_are_trained_if_dynamo_takes_them() -> None:
+    module, x = _Recurrent(), torch.randn(1, 3, 3)
+    own, launches = copy.deepcopy(module), DEVICE.launches
+    with torch._dynamo.config.patch(allow_rnn=True):
+        for run in (_compiled(module), own):
+            run(x).square().mean().backward()
+    assert DEVICE.launches == launches + 2
+    for got, want in zip(module.parameters(), own.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, want.grad, rtol=0, atol=1e-5)
+
+
 def test_a_compiled_optimiser_steps_as_torch_does() -> None:
     module = _mlp()
     own = copy.deepcopy(module)

@@ -54,7 +54,28 @@ CASES: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
     "by a mask": (aten.masked_scatter.default, ROWS, (MASK, torch.randn(9)), {}),
     "by a mask, back": (aten.masked_scatter_backward.default, NEW, (MASK, [2, 2]), {}),
     "far apart": (aten._cdist_forward.default, ROWS[:1], (NEW.repeat(2, 1), 1.0, None), {}),
+    "diagonal": (
+        aten.diagonal_scatter.default,
+        torch.zeros(2, 3, 4),
+        (torch.ones(3, 2), -1, 2, 0),
+        {},
+    ),
+    "larger number": (aten.fmax.default, ROWS, (ROWS.flip(1),), {}),
+    "sums of windows": (
+        aten.avg_pool2d.default,
+        torch.randn(1, 2, 9, 7),
+        ([6, 3], [3, 2], [2, 1], True, True, 2),
+        {},
+    ),
+    "sums of cubes": (
+        aten.avg_pool3d.default,
+        torch.randn(1, 5, 4, 5),
+        ([2, 3, 2], [], [0, 1, 1], False, False, 5),
+        {},
+    ),
     "hypotenuse": (aten.hypot.default, ROWS * 1e30, (NEW * 1e30,), {}),
+    "ends": (aten.aminmax.default, WHOLE, (), {}),
+    "ends of columns": (aten.aminmax.default, WHOLE, (), {"dim": 0, "keepdim": True}),
     "bounded": (aten.clamp.default, ROWS, (0, 2.5), {}),
     "window": (aten.hamming_window.periodic, 7, (False,), {}),
     "window that comes again": (aten.hamming_window.default, 8, (), {}),
@@ -87,8 +108,9 @@ class _Ordered(nn.Module):
         y = x.clone()
         y[mask] = 0.25
         y[:, mask[0]] = torch.tensor([[7.0], [8.0]])
+        loss = nn.functional.cross_entropy(x, x.softmax(1), label_smoothing=0.1)
         down = torch.sort(x, dim=1, stable=True, descending=True)
-        return down, torch.argsort(x, dim=0, stable=True), y.cumprod(0)
+        return down, torch.argsort(x, dim=0, stable=True), y.cumprod(0), loss, x.aminmax()
 
 
 def test_they_run_on_the_device() -> None:

@@ -262,6 +262,59 @@ def test_a_module_is_saved_in_the_shapes_of_a_call(tmp_path: Any) -> None:
     assert (tmp_path / "m.o").stat().st_size
 
 
+class _Complex(nn.Module):
+    """Complex numbers in and out; doubles that meet themselves."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        """ONNX has them as pairs."""
+        wide = y.double()
+        return {"spectrum": torch.fft.fft(y) * 2, "turned": x * 1j}, wide * wide
+
+
+def test_complex_tensors_go_in_and_come_out() -> None:
+    x, y = torch.randn(3, dtype=torch.complex64), torch.randn(2, 3)
+    device = GraphEngine(CONFIG).Optimize(_Complex())
+    launches = DEVICE.launches
+    got, want = device(x, y), _Complex()(x, y)
+    assert DEVICE.launches == launches + 1
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
+    compiled: Any = torch.compile(_Complex(), backend="ge", options={"target": "tiny"})
+    torch.testing.assert_close(compiled(x, y), want, rtol=0, atol=1e-5)
+
+
+class _Plain(nn.Module):
+    """Some function."""
+
+    def __init__(self, does: Any) -> None:
+        super().__init__()
+        self.does = [does]
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """Of one tensor."""
+        return self.does[0](x)
+
+
+REFUSED: dict[str, tuple[Any, torch.Tensor, str]] = {
+    "sparse": (torch.relu, torch.eye(2).to_sparse(), r"dense, got one in torch.sparse_coo; give"),
+    "nested": (
+        torch.relu,
+        torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+        "got a nested one; give",
+    ),
+    "empty": (torch.relu, torch.ones(0, 2), "must have elements"),
+    "a length of its own": (torch.nonzero, torch.ones(2), "choose with torch.where"),
+    "unknown": (torch.special.bessel_j0, torch.ones(2), r"got prims.bessel_j0; call it outside"),
+    "with an effect": (torch.inverse, torch.eye(2), r"got a TOKEN; call it outside"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_say_what_to_do(name: str) -> None:
+    does, x, message = REFUSED[name]
+    with pytest.raises(UnsupportedError, match=message):
+        GraphEngine(CONFIG).Optimize(_Plain(does))(x)
+
+
 WRITES: dict[str, Any] = {
     "index copy": lambda rows, at, x: rows.index_copy_(2, at, x),
     "index put": lambda rows, at, x: rows.__setitem__((slice(None), slice(None), at), x),
