@@ -23,6 +23,9 @@ from ge.runtime.program_cache import ProgramCache
 from ge.runtime.source import Source
 from ge.runtime.torch_cache import captured_of, module_key, notes_of
 
+HASHES = ("_original_object_hash",)
+"""Attributes of configurations that differ from process to process."""
+
 MOST_ITEMS = 64
 """Of longer lists only the length is compared."""
 
@@ -229,11 +232,14 @@ def _state(module: nn.Module) -> Iterator[Any]:
         for name, value in plain_attributes(part):
             if isinstance(value, Simple):
                 yield value
-            elif isinstance(value, (list, tuple, dict, set)):
+            elif isinstance(value, (set, frozenset)):
+                yield repr(sorted(map(repr, value)))
+            elif isinstance(value, (list, tuple, dict)):
                 few = len(value) <= MOST_ITEMS
                 yield repr(pytree.tree_map(_plain, value)) if few else len(value)
             elif name.endswith("config") and hasattr(value, "__dict__"):
-                yield from (v for v in vars(value).values() if isinstance(v, Simple))
+                pairs = vars(value).items()
+                yield from (v for n, v in pairs if isinstance(v, Simple) and n not in HASHES)
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -57,4 +58,16 @@ def test_changed_buffers_come_back_from_remembered_programs(tmp_path: Path) -> N
         x = torch.ones(1, 4)
         close(device(x, torch.tensor([2])), x[0])
         close(module.rows[2], x[0])
+    assert _cache(device).hits == 1
+
+
+def test_what_processes_call_a_configuration_does_not_matter(tmp_path: Path) -> None:
+    for name in (1, 2):
+        module: Any = nn.Linear(3, 2)
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+        # As transformers notes of settings that it has read from a file.
+        module.generation_config = SimpleNamespace(_original_object_hash=name, length=3)
+        device = _optimized(module, tmp_path)
+        close(device(torch.ones(1, 3)), torch.full((1, 2), 3.0))
     assert _cache(device).hits == 1
