@@ -14,6 +14,7 @@ from onnxscript import opset23 as op
 from onnxscript.function_libs.torch_lib.ops.core import aten_index, aten_index_put
 from torch._decomp import get_decompositions
 
+from ge.frontend.torch_adaptive import adaptive
 from ge.frontend.torch_attention import attention
 from ge.frontend.torch_chances import chosen
 from ge.frontend.torch_composed import composed
@@ -43,7 +44,7 @@ MISTAKEN = (
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What must be taken apart before torch.onnx sees it."""
-    return _wrong() | composed() | chosen()
+    return _wrong() | composed() | chosen() | adaptive()
 
 
 @cache

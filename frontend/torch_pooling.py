@@ -127,19 +127,36 @@ def average_pool_backward(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
+    *,
+    n: int = 2,
 ) -> Any:
-    """Each gradient shared among the elements of its window: two products with zeros and ones."""
-    pool = _Pool.of(x, kernel, stride, padding, (1,), grad.shape)
-    covers, counts = [], []
-    for n, outs, k, s, p in zip(*pool[:1], pool.outs, *pool[1:4], strict=True):
+    """Each gradient shared among the elements of its window, which has n dims."""
+    windows = zip(
+        x.shape[-n:],
+        grad.shape[-n:],
+        *([*v] * (n // len(v)) for v in (kernel, stride or kernel, padding)),
+        strict=True,
+    )
+    covers, count = [], None
+    for size, outs, k, s, p in windows:
         first = torch.arange(outs)[:, None] * s - p
-        at = torch.arange(n)
+        at = torch.arange(size)
         cover = ((first <= at) & (at < first + k)).to(grad.dtype)
-        whole = ((first + k).clamp(max=n + p) - first).to(grad.dtype)[:, 0]
+        whole = ((first + k).clamp(max=size + p) - first).to(grad.dtype)[:, 0]
+        each = whole if count_include_pad else cover.sum(1)
+        count = each if count is None else count.unsqueeze(-1) * each
         covers.append(cover)
-        counts.append(whole if count_include_pad else cover.sum(1))
-    shares = grad / (divisor_override or counts[0][:, None] * counts[1])
-    return torch.matmul(torch.matmul(covers[0].t(), shares), covers[1])
+    return shared_out(grad / (divisor_override or count), covers)
+
+
+def shared_out(x: Any, covers: Sequence[Any]) -> Any:
+    """The last dims of x, each times a matrix: of what comes to which place how much."""
+    first = x.dim() - len(covers)
+    for dim, cover in enumerate(covers, first):
+        rest = x.shape[dim + 1 :]
+        flat = torch.matmul(cover.t(), x.flatten(dim + 1)) if rest else torch.matmul(x, cover)
+        x = flat.unflatten(-1, rest) if len(rest) > 1 else flat
+    return x
 
 
 def _spread(x: Any, stride: Sequence[int]) -> Any:

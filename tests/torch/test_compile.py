@@ -198,6 +198,12 @@ GRADIENTS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "experts": (_Experts, (6, 6)),
     "words": (_Words, (3, 4)),
     "bilinear": (_Bilinear, (3, 4)),
+    "adaptive pools": (
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 3, 1), nn.AdaptiveAvgPool2d((3, 4)), nn.AdaptiveMaxPool2d(2)
+        ),
+        (1, 2, 5, 6),
+    ),
 }
 
 

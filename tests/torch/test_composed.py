@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import ge
+from ge.frontend.torch_adaptive import adaptive
 from ge.frontend.torch_composed import composed
 from ge.runtime.device import DEVICE
 
@@ -80,6 +81,45 @@ CASES: dict[str, tuple[Any, Any, tuple[Any, ...], dict[str, Any]]] = {
     "window": (aten.hamming_window.periodic, 7, (False,), {}),
     "window that comes again": (aten.hamming_window.default, 8, (), {}),
 }
+
+
+GRAD = torch.randn(2, 3, 4, 3)
+IMAGE = torch.randn(2, 3, 7, 5)
+SPACE = torch.randn(2, 5, 7, 3)
+WINDOWS: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
+    "averages of a space": (aten._adaptive_avg_pool3d.default, SPACE, ([2, 3, 4],)),
+    "their gradient": (aten._adaptive_avg_pool3d_backward.default, GRAD[:, :2], (SPACE,)),
+    "gradient of averages": (aten._adaptive_avg_pool2d_backward.default, GRAD, (IMAGE,)),
+    "of many": (aten._adaptive_avg_pool2d_backward.default, torch.randn(3, 8, 6), (IMAGE[0],)),
+    "largest": (aten.adaptive_max_pool2d.default, IMAGE.round(), ([3, 2],)),
+    "largest, often": (aten.adaptive_max_pool2d.default, IMAGE[0], ([9, 4],)),
+    "largest of a space": (aten.adaptive_max_pool3d.default, SPACE[None], ([2, 7, 1],)),
+    "average of a space": (
+        aten.avg_pool3d_backward.default,
+        torch.randn(2, 3, 4, 2),
+        (SPACE, [2, 3, 2], [2, 2, 1], [1, 1, 0], False, False, None),
+    ),
+    "repeated": (
+        aten.replication_pad2d_backward.default,
+        torch.randn(2, 3, 9, 10),
+        (IMAGE, [1, 4, 2, 0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_of_many_lengths(name: str) -> None:
+    operator, x, args = WINDOWS[name]
+    torch.testing.assert_close(adaptive()[operator](x, *args), operator(x, *args))
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_gradients_go_where_the_largest_were(dims: int) -> None:
+    x = torch.randn(2, 5, 4, 6)
+    pool = getattr(aten, f"adaptive_max_pool{dims}d")
+    back = getattr(aten, f"adaptive_max_pool{dims}d_backward").default
+    found, places = pool(x, [3, 2, 4][:dims])
+    torch.testing.assert_close(adaptive()[back](found, x, places), back(found, x, places))
 
 
 @pytest.mark.parametrize("name", CASES)
