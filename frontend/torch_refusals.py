@@ -20,8 +20,8 @@ ADVICE = (
     "torch.jit.script(module)"
 )
 OUTSIDE = (
-    "call it outside of the module, or use torch.compile: it leaves to torch what a function "
-    "does that is marked with torch.compiler.disable"
+    "call it outside of the module, or in a function that is marked with torch.compiler.disable, "
+    "which torch.compile leaves to torch"
 )
 UNKNOWN = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'")
 

@@ -13,6 +13,7 @@ from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ge.dialects.diagnostics import GeError
 from ge.frontend.torch_arrays import shape_of_array, to_argument, to_tensor
 from ge.frontend.torch_capture import Captured, capture_program
 from ge.frontend.torch_gradients import training_decompositions
@@ -30,8 +31,32 @@ def backend(
     options: Mapping[str, Any] | None = None,
     **_: Any,
 ) -> Callable[..., Any]:
-    """The entry point of torch.compile; `options` are those of OptimizeConfig."""
-    config = OptimizeConfig(**(options or {}))
+    """The entry point of torch.compile; `options` are those of OptimizeConfig.
+
+    A graph that cannot run says so when it is called: dynamo would put a page around it.
+    """
+    try:
+        return _compiled(graph, inputs, options or {})
+    except GeError as e:
+        if torch._dynamo.config.suppress_errors:
+            raise
+        return _Refused(e)
+
+
+class _Refused:
+    """A graph that has no program."""
+
+    def __init__(self, error: GeError) -> None:
+        self._error = error
+
+    def __call__(self, *_: Any) -> Any:
+        raise self._error.with_traceback(None) from None
+
+
+def _compiled(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], options: Mapping[str, Any]
+) -> Callable[..., Any]:
+    config = OptimizeConfig(**options)
     made = replace(checked(config.options()), narrow=True)
     trains = torch.is_grad_enabled() and any(
         isinstance(v, torch.Tensor) and v.requires_grad for v in inputs

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from ge.dialects.diagnostics import InputError, UnsupportedError
 from ge.runtime.device import DEVICE
 from tests.torch import nets
 
@@ -171,6 +172,17 @@ class _Bilinear(nn.Module):
         """Of the whole and a part of it."""
         found: torch.Tensor = self.layer(x, x[:, :2])
         return found
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_refusal_is_one_line_under_compile_too(learns: bool) -> None:
+    device, x = _compiled(torch.special.i0), torch.ones(3, requires_grad=learns)
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match="bessel_i0; call it outside"):
+            device(x)
+    wrong = torch.compile(nn.Linear(2, 2), backend="ge", options={"precision_mod": "fp16"})
+    with pytest.raises(InputError, match="did you mean 'precision_mode'"):
+        wrong(torch.ones(1, 2))
 
 
 def _weight_norm() -> nn.Module:
