@@ -177,10 +177,9 @@ def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
     def run(*given: torch.Tensor) -> Any:
         return flat(*given)
 
-    # What it would do to be faster compares constants, which are traced as well; layers of mkldnn
-    # have no translation.
+    # What it would do to be faster compares constants, which are traced as well.
     plain = torch.jit.optimized_execution(False)
-    with plain, torch.backends.mkldnn.flags(enabled=False):
+    with plain, without_mkldnn():
         made: nn.Module = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
     return made
 
@@ -260,6 +259,15 @@ def _as_input(graph: ir.Graph, buffer: str) -> str:
     value.const_value = None
     graph.inputs.append(value)
     return buffer
+
+
+@contextmanager
+def without_mkldnn() -> Iterator[None]:
+    """Without layers in one piece, which have no translation."""
+    mkldnn = torch.backends.mkldnn
+    # What is not given is set to what not every build can do, with a warning.
+    with mkldnn.flags(enabled=False, allow_tf32=mkldnn.allow_tf32):
+        yield
 
 
 @contextmanager

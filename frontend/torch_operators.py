@@ -18,6 +18,7 @@ from ge.frontend.torch_adaptive import adaptive
 from ge.frontend.torch_attention import attention
 from ge.frontend.torch_chances import chosen
 from ge.frontend.torch_composed import composed
+from ge.frontend.torch_extremes import extremes
 
 aten = torch.ops.aten
 
@@ -55,6 +56,7 @@ def _wrong() -> dict[Any, Callable[..., Any]]:
 def translations() -> dict[Any, Callable[..., Any]]:
     """Translations that take the place of those of torch.onnx."""
     return {
+        **extremes(),
         aten.as_strided_scatter.default: _as_strided_scatter,
         torch.ops.prims.as_strided_scatter.default: _as_strided_scatter,
         aten.index_copy.default: _index_copy,

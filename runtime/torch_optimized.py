@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ge.dialects.diagnostics import UnsupportedError
+
 MODEL = "__ge_model__"
 """The attribute of a class made here."""
 
@@ -50,6 +52,11 @@ def _of_class(module: nn.Module, cls: type[nn.Module]) -> nn.Module:
 
 def move_to_device(module: nn.Module) -> nn.Module:
     """The module itself, its forward pass run on the device from now on."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UnsupportedError(
+            "a module must be one of Python to be moved where it is, got a "
+            f"{type(module).__name__}; call what GraphEngine().Optimize(script) gives"
+        )
     if device_model(module) is None:
         from dataclasses import replace
 

@@ -160,3 +160,23 @@ def test_they_run_on_the_device() -> None:
     got = device(x, x > 1)
     assert DEVICE.launches == launches + 1
     torch.testing.assert_close(got, _Ordered()(x, x > 1), rtol=0, atol=1e-5)
+
+
+class _Best(nn.Module):
+    """Places and values of the best."""
+
+    def forward(self, x: torch.Tensor, whole: torch.Tensor) -> Any:
+        """Of rows, columns and all."""
+        pairs = x.max(1), x.min(1, keepdim=True), whole.max(0)
+        return *pairs, x.argmax(1), x.argmin(0), x.argmax(), x.argmin(keepdim=True), whole.argmin(1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_what_is_no_number_is_the_best(dtype: torch.dtype) -> None:
+    inf = float("inf")
+    x = torch.tensor([[2.0, inf, NAN, NAN], [-inf, 3.0, 3.0, -inf], [1.0, NAN, -inf, inf]])
+    device = ge.GraphEngine(CONFIG).Optimize(_Best())
+    launches = DEVICE.launches
+    got = device(x.to(dtype), WHOLE)
+    assert DEVICE.launches == launches + 1
+    torch.testing.assert_close(got, _Best()(x.to(dtype), WHOLE), rtol=0, atol=0, equal_nan=True)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from ge.dialects.diagnostics import UnsupportedError
 from ge.runtime.torch_npu import autoload
 
 
@@ -25,6 +26,15 @@ def test_modules_are_marked_in_place_and_tensors_stay() -> None:
     torch.testing.assert_close(moved(x), want)
     assert torch.npu.launch_count() == launches + 1
     assert 0 < torch.npu.memory_allocated() <= torch.npu.max_memory_allocated()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_scripts_are_told_where_to_go() -> None:
+    autoload()
+    module = nn.Linear(4, 3)
+    for script in (torch.jit.script(module), torch.jit.trace(module, torch.ones(1, 4))):
+        with pytest.raises(UnsupportedError, match=r"GraphEngine\(\).Optimize\(script\)"):
+            script.npu()
 
 
 def test_the_device_says_what_it_is() -> None:
