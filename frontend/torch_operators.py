@@ -19,6 +19,7 @@ from ge.frontend.torch_attention import attention
 from ge.frontend.torch_chances import chosen
 from ge.frontend.torch_composed import composed
 from ge.frontend.torch_extremes import extremes
+from ge.frontend.torch_losses import losses
 
 aten = torch.ops.aten
 
@@ -45,7 +46,7 @@ MISTAKEN = (
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """What must be taken apart before torch.onnx sees it."""
-    return _wrong() | composed() | chosen() | adaptive()
+    return _wrong() | composed() | chosen() | adaptive() | losses()
 
 
 @cache

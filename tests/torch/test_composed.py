@@ -11,6 +11,7 @@ from torch import nn
 import ge
 from ge.frontend.torch_adaptive import adaptive
 from ge.frontend.torch_composed import composed
+from ge.frontend.torch_losses import losses
 from ge.runtime.device import DEVICE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -160,6 +161,16 @@ def test_they_run_on_the_device() -> None:
     got = device(x, x > 1)
     assert DEVICE.launches == launches + 1
     torch.testing.assert_close(got, _Ordered()(x, x > 1), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_margins_of_named_classes(reduction: int) -> None:
+    operator, x = aten.multilabel_margin_loss_forward.default, torch.randn(3, 5)
+    named = torch.tensor([[3, 0, -1, 1, 1], [-1, 0, 0, 0, 0], [2, 0, 1, 4, 3]])
+    got = losses()[operator](x, named, reduction)
+    torch.testing.assert_close(got, operator(x, named, reduction))
+    one = losses()[operator](x[0], named[0], reduction)
+    torch.testing.assert_close(one, operator(x[0], named[0], reduction))
 
 
 class _Best(nn.Module):
