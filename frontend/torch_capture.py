@@ -177,7 +177,11 @@ def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
     def run(*given: torch.Tensor) -> Any:
         return flat(*given)
 
-    made: nn.Module = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+    # What it would do to be faster compares constants, which are traced as well; layers of mkldnn
+    # have no translation.
+    plain = torch.jit.optimized_execution(False)
+    with plain, torch.backends.mkldnn.flags(enabled=False):
+        made: nn.Module = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
     return made
 
 

@@ -32,6 +32,8 @@ def _of_torch() -> dict[Any, Callable[..., Any]]:
         **_of_sorted_rows(),
         **_of_scans(),
         **_of_chosen_places(),
+        aten._convolution.default: lambda *given: aten.convolution(*given[:9]),
+        aten._trilinear.default: _three_products,
         aten.avg_pool2d.default: partial(_averages, 2),
         aten.avg_pool3d.default: partial(_averages, 3),
         aten.cdist.default: lambda x, y, p=2.0, compute_mode=None: _distances(x, y, p),
@@ -65,6 +67,24 @@ def _clamp(x: Tensor, low: Any = None, high: Any = None) -> Any:
 def _extreme_pair(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     dims = [*range(x.dim())] if dim is None else [dim]
     return x.amin(dims, keepdim), x.amax(dims, keepdim)
+
+
+def _three_products(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    expand_a: Sequence[int],
+    expand_b: Sequence[int],
+    expand_c: Sequence[int],
+    summed: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    """A sum over some dims of three factors, none of which has all: the whole product is large."""
+    dims = range(a.dim() + len(expand_a))
+    parts: list[Any] = []
+    for factor, expanded in ((a, expand_a), (b, expand_b), (c, expand_c)):
+        parts += [factor, [d for d in dims if d not in expanded]]
+    return torch.einsum(*parts, [d for d in dims if d not in summed])
 
 
 # Sorted rows

@@ -160,6 +160,19 @@ class _Words(nn.Module):
         return rows
 
 
+class _Bilinear(nn.Module):
+    """A product of three."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Bilinear(4, 2, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of the whole and a part of it."""
+        found: torch.Tensor = self.layer(x, x[:, :2])
+        return found
+
+
 def _weight_norm() -> nn.Module:
     conv = nn.Conv1d(3, 4, 3, padding="same", groups=1)
     return nn.utils.parametrizations.weight_norm(conv, dim=2)
@@ -184,6 +197,7 @@ GRADIENTS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "strided": (_Strided, (3, 6)),
     "experts": (_Experts, (6, 6)),
     "words": (_Words, (3, 4)),
+    "bilinear": (_Bilinear, (3, 4)),
 }
 
 

@@ -89,6 +89,45 @@ def test_scripts_keep_their_buffers(tmp_path: Path) -> None:
         close(engine.OptimizeGraph()(x), module(x).detach())
 
 
+class _Sentence(nn.Module):
+    """A recurrent layer that gives its places alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Without the last state."""
+        found: torch.Tensor = self.layer(x)[0]
+        return found
+
+
+TRACED: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "convolution": (lambda: nn.Conv2d(3, 4, 3, padding=1), (1, 3, 6, 5)),
+    "transposed convolution": (lambda: nn.ConvTranspose1d(3, 4, 3, stride=2), (1, 3, 6)),
+    "recurrent": (_Sentence, (3, 1, 8)),
+    "transformer": (
+        lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        (1, 5, 8),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # Of numbers that a trace fixes.
+@pytest.mark.parametrize("name", TRACED)
+def test_what_is_traced_runs_and_its_file_does(name: str, tmp_path: Path) -> None:
+    make, shape = TRACED[name]
+    module, x = make().eval(), torch.randn(shape)
+    script = torch.jit.trace(module, x, check_trace=False)
+    torch.jit.save(script, str(tmp_path / "traced.pt"))
+    for given in (script, tmp_path / "traced.pt"):
+        engine = ge.GraphEngine(CONFIG)
+        engine.LoadModel(given)
+        launches = DEVICE.launches
+        close(engine.OptimizeGraph()(x), module(x).detach())
+        assert DEVICE.launches == launches + 1
+
+
 def test_scripts_keep_loops_over_numbers() -> None:
     engine = ge.GraphEngine(CONFIG)
     engine.LoadModel(torch.jit.script(nets.Count()))
