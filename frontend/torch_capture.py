@@ -179,8 +179,7 @@ def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
 
     # What it would do to be faster compares constants, which are traced as well; layers of mkldnn
     # have no translation.
-    plain = torch.jit.optimized_execution(False)
-    with plain, torch.backends.mkldnn.flags(enabled=False):
+    with torch.jit.optimized_execution(False), without_mkldnn():
         made: nn.Module = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
     return made
 
@@ -275,6 +274,17 @@ def experts_as_products(module: nn.Module) -> Iterator[None]:
     finally:
         for config in changed:
             setattr(config, name, "grouped_mm")
+
+
+@contextmanager
+def without_mkldnn() -> Iterator[None]:
+    """Without layers that only torch's CPU has; torch's own switch warns of GPUs."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 @contextmanager

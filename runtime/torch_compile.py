@@ -14,7 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ge.frontend.torch_arrays import shape_of_array, to_argument, to_tensor
-from ge.frontend.torch_capture import Captured, capture_program
+from ge.frontend.torch_capture import Captured, capture_program, without_mkldnn
 from ge.frontend.torch_gradients import training_decompositions
 from ge.frontend.torch_graph import outputs_apart, program_of_graph
 from ge.frontend.torch_operators import decompositions
@@ -48,7 +48,7 @@ def backend(
         decompositions=training_decompositions() if trains else decompositions(),
     )
     # Other attention, and layers of mkldnn, have backward passes that no exporter knows.
-    with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
+    with sdpa_kernel(SDPBackend.MATH), without_mkldnn():
         compiled: Callable[..., Any] = wrapped(graph, inputs)
     return compiled
 
