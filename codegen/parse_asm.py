@@ -13,7 +13,7 @@ from ge.codegen.asm_lines import Line, Mistake, is_local_label, quick_line
 from ge.codegen.asm_program import Builder, Weights
 from ge.codegen.check import Fault, check
 from ge.codegen.encoding import LABEL_OF
-from ge.dialects.diagnostics import InputError
+from ge.dialects.diagnostics import InputError, pointed
 from ge.dialects.npu.instr import Inst, Instr
 from ge.dialects.npu.operands import Name
 from ge.dialects.npu.program import Program
@@ -104,9 +104,8 @@ class _Reader:
         return self.placed(number, column_of(self.lines[number - 1], mistake), mistake.message)
 
     def placed(self, number: int, column: int, message: str) -> InputError:
-        line = self.lines[number - 1]
-        indent = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
-        return InputError(message, f"{self.path}:{number}:{column}", f"{line}\n{indent}^")
+        detail = pointed(self.lines[number - 1], column)
+        return InputError(message, f"{self.path}:{number}:{column}", detail)
 
     def located(self, fault: Fault) -> InputError:
         """A fault of the whole program, at the line of the instruction or symbol it names."""

@@ -12,6 +12,10 @@ _CONTROLS = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160), 0x2028, 0x
 """Names come from files: none may end the first line of a message or steer a terminal."""
 
 
+WIDTH = 160
+"""Columns of a line that a message shows."""
+
+
 class GeError(Exception):
     """`where: error: what must hold, what was found`; `status` is the exit status of a tool."""
 
@@ -46,6 +50,20 @@ class CheckFailed(GeError):
     """Numbers, hazards or a program that faulted."""
 
     status = 6
+
+
+def pointed(line: str, column: int) -> str:
+    """A line of a file with a caret under a column, from 1; of a long line the part around it."""
+    start = max(0, min(column - 1 - WIDTH // 2, len(line) - WIDTH))
+    seen = line[start : start + WIDTH]
+    shown = "".join(c if c == "\t" or c.isprintable() else " " for c in seen)
+    indent = "".join("\t" if c == "\t" else " " for c in seen[: column - 1 - start])
+    return f"{shown}\n{indent}^"
+
+
+def shape_advice(name: str, example: str) -> str:
+    """What gives an input a shape, like `1,3,224`, on the command line and in Python."""
+    return f"give --shape {name}:{example}, in Python shapes={{'{name}': ({example})}}"
 
 
 def check_inputs(given: Iterable[str], known: Iterable[str], of: str) -> None:

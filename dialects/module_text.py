@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
-from ge.dialects.diagnostics import InputError
+from ge.dialects.diagnostics import InputError, pointed
 from ge.dialects.weights import Blob, WeightsAttr, WeightStore, make_weights_dialect, write_weights
 from ge.dialects.weights_file import INLINE_BYTES
 
@@ -240,7 +240,7 @@ def _line_column(text: str, at: int) -> tuple[int, int]:
 def _error_at(message: str, text: str, name: str, line: int, column: int) -> InputError:
     lines = text.splitlines()
     source = lines[line - 1] if 0 < line <= len(lines) else ""
-    detail = f"{source}\n{' ' * (column - 1)}^" if source else ""
+    detail = pointed(source, column) if source else ""
     return InputError(message.splitlines()[0], f"{name}:{line}:{column}", detail)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from ge.dialects import dtypes
 from ge.dialects.graph.ops.binary import (
@@ -147,7 +148,11 @@ def spread(m: Maths, x: Value, strides: tuple[int, ...]) -> Value:
 
 @adapts("MaxUnpool")
 def _max_unpool(g: Builder, node: Node) -> list[Value]:
-    """The largest elements put back at their places of the flattened image, zeros elsewhere"""
+    """The largest elements put back at their places of the flattened image, zeros elsewhere
+
+    Places are those of the smallest image that has such a result, as in the suite of onnx; or of
+    the image that a pooling found them in.
+    """
     m, x = Maths(g), node.needed(0)
     kernel = node.attrs["kernel_shape"]
     n = len(kernel)
@@ -156,9 +161,12 @@ def _max_unpool(g: Builder, node: Node) -> list[Value]:
     size = zip(m.shape(x)[2:], window.strides, kernel, ends, strict=True)
     inner = tuple((d - 1) * s + k - p - q for d, s, k, (p, q) in size)
     asked = node.ints(2, "output_shape")
+    places = node.needed(1)
     own = (*m.shape(x)[:2], *inner)
+    if isinstance(places, SSAValue) and g.images.get(places) == tuple(asked or ()):
+        own = g.images[places]
     zeros = np.zeros(prod(own), g.numpy_type(x))
-    flat = [m.reshape(v, prod(m.shape(v))) for v in (node.needed(1), x)]
+    flat = [m.reshape(v, prod(m.shape(v))) for v in (places, x)]
     put = m.reshape(g.one(ScatterElementsOp, zeros, *flat, axis=0), *own)
     rest = tuple(a - b for a, b in zip(asked or own, own, strict=True))
     return [m.pad(put, (0,) * (n + 2), rest)]

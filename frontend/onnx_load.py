@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from ge.dialects import dtypes
-from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean
+from ge.dialects.diagnostics import InputError, UnsupportedError, did_you_mean, shape_advice
 from ge.dialects.graph.precision import Array
 
 FIRST_OPSET = 7
@@ -262,7 +262,7 @@ def _concrete(value: ir.Value, symbols: Mapping[str, int], where: str) -> tuple[
     declared = _declared(value)
     if declared is None:
         what = f"input '{value.name}' must have a shape, the model gives none"
-        raise OpenShape(f"{what}; give --shape {value.name}:1,2,...", where)
+        raise OpenShape(f"{what}; {shape_advice(value.name or '', '1,2,...')}", where)
     shape = [symbols.get(d) if isinstance(d, str) else d for d in declared]
     if None in shape:
         open_dims = ", ".join(
@@ -272,5 +272,6 @@ def _concrete(value: ir.Value, symbols: Mapping[str, int], where: str) -> tuple[
         )
         example = ",".join(str(s or 1) for s in shape)
         what = f"input '{value.name}' must have a concrete shape, got {_text(declared)}"
-        raise OpenShape(f"{what} with {open_dims} open; give --shape {value.name}:{example}", where)
+        advice = shape_advice(value.name or "", example)
+        raise OpenShape(f"{what} with {open_dims} open; {advice}", where)
     return tuple(s for s in shape if s is not None)

@@ -106,13 +106,15 @@ class Builder:
         """What control flow runs."""
         self.counted: dict[SSAValue, list[Any]] = {}
         """What loops around count, each with the limits that something relies on."""
+        self.images: dict[SSAValue, tuple[int, ...]] = {}
+        """The shapes of the images that places found by pooling are in."""
         self.source = ""
         self._constants: dict[int, tuple[Array, SSAValue]] = {}
 
     def beside(self) -> Builder:
         """A builder for a block of its own, for the same node."""
         other = Builder(Block(), self.functions)
-        other.source, other.counted = self.source, self.counted
+        other.source, other.counted, other.images = self.source, self.counted, self.images
         return other
 
     def type_of(self, value: Value) -> Tensor:

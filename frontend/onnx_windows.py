@@ -108,7 +108,9 @@ def _pool_with_places(g: Builder, node: Node) -> list[Value]:
     assert best is not None
     assert where is not None
     first = np.arange(prod(shape[:2]), dtype=np.int64).reshape(*shape[:2], *(1,) * n) * prod(size)
-    return [best, m(AddOp, where, first)]
+    found = g.ssa(m(AddOp, where, first))
+    g.images[found] = shape
+    return [best, found]
 
 
 @adapts("ConvTranspose")

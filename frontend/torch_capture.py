@@ -177,9 +177,9 @@ def _interpreted(flat: nn.Module, tensors: Sequence[torch.Tensor]) -> nn.Module:
     def run(*given: torch.Tensor) -> Any:
         return flat(*given)
 
-    # What it would do to be faster compares constants, which are traced as well.
-    plain = torch.jit.optimized_execution(False)
-    with plain, without_mkldnn():
+    # What it would do to be faster compares constants, which are traced as well; layers of mkldnn
+    # have no translation.
+    with torch.jit.optimized_execution(False), without_mkldnn():
         made: nn.Module = make_fx(run, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
     return made
 
@@ -262,15 +262,6 @@ def _as_input(graph: ir.Graph, buffer: str) -> str:
 
 
 @contextmanager
-def without_mkldnn() -> Iterator[None]:
-    """Without layers in one piece, which have no translation."""
-    mkldnn = torch.backends.mkldnn
-    # What is not given is set to what not every build can do, with a warning.
-    with mkldnn.flags(enabled=False, allow_tf32=mkldnn.allow_tf32):
-        yield
-
-
-@contextmanager
 def experts_as_products(module: nn.Module) -> Iterator[None]:
     """Mixtures of experts as plain products: what transformers prefers has no translation."""
     name = "_experts_implementation_internal"
@@ -283,6 +274,17 @@ def experts_as_products(module: nn.Module) -> Iterator[None]:
     finally:
         for config in changed:
             setattr(config, name, "grouped_mm")
+
+
+@contextmanager
+def without_mkldnn() -> Iterator[None]:
+    """Without layers that only torch's CPU has; torch's own switch warns of GPUs."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import torch
 from torch import nn
 
-from ge.dialects.diagnostics import InputError
+from ge.dialects.diagnostics import InputError, shape_advice
 from ge.frontend.torch_capture import (
     Captured,
     capture_module,
@@ -67,8 +67,8 @@ def _ordered(model: Any, shapes: Mapping[str, Sequence[int]], path: Path) -> lis
         raise InputError(f"a shape must be for one of {names}, got '{unknown[0]}'", str(path))
     if missing:
         raise InputError(
-            f"input '{missing[0]}' must have a shape, TorchScript has none; give --shape "
-            f"{missing[0]}:1,2,...",
+            f"input '{missing[0]}' must have a shape, TorchScript has none; "
+            + shape_advice(missing[0], "1,2,..."),
             str(path),
         )
     return [shapes[name] for name in names]

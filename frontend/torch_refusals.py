@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import onnx_ir as ir
 import torch
 
 from ge.dialects.diagnostics import GeError, InputError, UnsupportedError
@@ -57,7 +58,7 @@ def _first_line(chain: Sequence[BaseException]) -> str:
     return next((line for line in lines if line), type(chain[-1]).__name__)
 
 
-def in_words_of_torch(error: GeError) -> GeError:
+def in_words_of_torch(error: GeError, model: ir.Model) -> GeError:
     """What is wrong with a captured model, for somebody who has no ONNX file."""
     if isinstance(error, (NeedsStage, NeedsValues)):
         return UnsupportedError(
@@ -65,7 +66,7 @@ def in_words_of_torch(error: GeError) -> GeError:
             "that does, as nonzero, bincount and x[mask] do; choose with torch.where, or multiply "
             "by the mask, or use torch.compile, which leaves it to torch"
         )
-    if isinstance(error, OpenShape):
+    if isinstance(error, OpenShape) and any(0 in (v.shape or ()) for v in model.graph.inputs):
         return UnsupportedError(
             "tensors that a module is given must have elements, got an empty one"
         )

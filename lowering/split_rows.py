@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from ge.dialects import dtypes
 from ge.dialects.graph.base import GraphOp, shape_of
 from ge.dialects.graph.ops import binary, norm, reduce, unary
+from ge.dialects.graph.ops.activation import ClipOp, finite_range
 from ge.dialects.graph.ops.layout import ConcatOp
 from ge.dialects.graph.ops.pool import GlobalAveragePoolOp, GlobalMaxPoolOp, GlobalPoolOp
 from ge.dialects.npu import target as targets
@@ -180,7 +181,9 @@ def _largest(here: Here, op: Any, axes: Axes) -> SSAValue:
 
 def _log_sum_exp(here: Here, op: Any, axes: Axes) -> SSAValue:
     x = _wide(here, op.x)
-    top = _of(here, reduce.ReduceMaxOp, x, axes)
+    # An infinite one less itself would be no number.
+    ends = (number(here, end, dtypes.F32) for end in finite_range(np.dtype(np.float32)))
+    top = here.make(ClipOp, _of(here, reduce.ReduceMaxOp, x, axes), *ends)
     grown = here.make(unary.ExpOp, here.make(binary.SubOp, x, top))
     total = here.make(unary.LogOp, _of(here, reduce.ReduceSumOp, grown, axes))
     return _ended(here, op, here.make(binary.AddOp, total, top))

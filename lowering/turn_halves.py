@@ -20,7 +20,7 @@ from ge.lowering.rewriting import Here, Rules, rewrite
 
 @dataclass(frozen=True)
 class TurnHalvesPass(ModulePass):
-    """Turn the halves of rows by angles where they lie.
+    """Turn the halves of rows by angles where they lie, as rotary positions do.
 
     [a b] * c + [-b a] * s -> [a * c1 - b * s1, b * c2 + a * s2]
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ PROGRAMS = (".o", ".s")
 """Suffixes under which the program is saved; the others hold the model."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class OptimizeConfig:
     """What an engine is asked for. Raises InputError for names and values that are not known."""
 
@@ -47,19 +48,21 @@ class OptimizeConfig:
     cache_dir: str = ""
     """Where programs are kept for other processes; `$GE_CACHE_DIR` if empty, else nowhere."""
 
-    def __init__(self, **given: Any) -> None:
-        known = {field.name: field for field in fields(self)}
-        given = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
-        for name, value in given.items():
-            if name not in known:
-                hint = did_you_mean(name, known) or f", known: {', '.join(known)}"
-                raise InputError(f"unknown option '{name}' of OptimizeConfig{hint}")
-            kind = type(known[name].default)
-            if type(value) is not kind:
-                raise InputError(f"'{name}' must be of type {kind.__name__}, got {value!r}")
-        for name, field in known.items():
-            object.__setattr__(self, name, given.get(name, field.default))
-        checked(self.options())
+    if not TYPE_CHECKING:  # Type checkers and editors see the fields.
+
+        def __init__(self, **given: Any) -> None:
+            known = {field.name: field for field in fields(self)}
+            given = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+            for name, value in given.items():
+                if name not in known:
+                    hint = did_you_mean(name, known) or f", known: {', '.join(known)}"
+                    raise InputError(f"unknown option '{name}' of OptimizeConfig{hint}")
+                kind = type(known[name].default)
+                if type(value) is not kind:
+                    raise InputError(f"'{name}' must be of type {kind.__name__}, got {value!r}")
+            for name, field in known.items():
+                object.__setattr__(self, name, given.get(name, field.default))
+            checked(self.options())
 
     def options(self) -> Options:
         """The options of the compile."""
@@ -73,6 +76,14 @@ class OptimizeConfig:
             pipeline=self.pipeline_schedule,
             native=self.native,
         )
+
+
+OptimizeConfig.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+        for f in fields(OptimizeConfig)
+    ]
+)
 
 
 class GraphEngine:

@@ -76,6 +76,11 @@ class Source:
             from ge.frontend.torch_files import read_torch
 
             return self._import(read_torch(path, self.shapes or {})), Level.GRAPH
+        if path.suffix in (".s", ".o"):
+            what = (
+                "a model or a module must be given; assembly is for ge-as, objects are for ge-run"
+            )
+            raise InputError(what, str(path))
         if path.suffix != ".mlir":
             return self._import(self.model), Level.GRAPH
         for what, given in (("shape", self.shapes), ("value", self.values)):

@@ -56,7 +56,7 @@ class Specialised:
                 simplified = begin(source, options)
                 compiled = finish(simplified.fork(options), source)
         except GeError as e:
-            raise in_words_of_torch(e) from e
+            raise in_words_of_torch(e, captured.model) from e
         return cls(captured, compiled, lambda: simplified)
 
     @property

@@ -9,7 +9,6 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ge.dialects.diagnostics import InputError
-from ge.frontend.onnx_load import concrete_shapes
 from ge.frontend.torch_arrays import shape_of_array
 from ge.frontend.torch_capture import Structure, capture_program, form_of
 from ge.lowering.pipelines import Options
@@ -39,8 +38,6 @@ class TorchProgram:
     def saved(self) -> Specialised:
         """What is saved; raises InputError while shapes are open."""
         if self.last is None:
-            assert self._captured.model is not None
-            concrete_shapes(self._captured.model, {})
             self.last = self._specialised([])
         return self.last
 

@@ -25,6 +25,8 @@ EXAMPLE = """example:
 MODELS = (".onnx", ".mlir", ".pt", ".pt2")
 """Suffixes of files that are compiled before they run."""
 SHOWN_HAZARDS = 20
+RUNS = 20
+"""Runs at most to see how long one takes here; more than that are timed on end."""
 PROGRESS_AFTER = 1.0
 """Seconds before a run shows how far it is."""
 
@@ -62,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         type=count,
         default=1,
-        help="run N times, and time N inferences on end",
+        help=f"run N times, {RUNS} at most, and time N inferences on end",
     )
     add_model_options(parser, None)
     return parser
@@ -142,12 +144,12 @@ def _find_weights(program: Program, path: Path) -> None:
 def _repeated(
     program: Program, inputs: dict[str, Any], options: argparse.Namespace
 ) -> tuple[Result, list[float]]:
-    """The last of the runs, and the seconds that each took here."""
+    """The last of the runs, and the seconds that each took here: all give the same."""
     from ge.runtime.simulator import Simulator
 
     simulator = Simulator(program)
     seconds = []
-    for _ in range(options.repeat):
+    for _ in range(min(options.repeat, RUNS)):
         started = time.perf_counter()
         result = simulator.run(
             inputs,

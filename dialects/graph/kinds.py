@@ -340,8 +340,18 @@ class ElementType(Kind):
 
     def of_onnx(self, value: int) -> DType:
         if value not in dtypes.BY_ONNX:
-            raise VerifyException(f"must be an element type with a tensor here, got {value}")
+            raise VerifyException(
+                f"must be an element type with a tensor here, got {_named(value)}"
+            )
         return dtypes.BY_ONNX[value]
+
+
+def _named(element: int) -> str:
+    """ONNX's name of an element type, if that is one."""
+    from onnx import TensorProto
+
+    known = TensorProto.DataType.values()
+    return TensorProto.DataType.Name(element) if element in known else str(element)
 
 
 def attribute(kind: Kind) -> Any:

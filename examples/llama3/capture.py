@@ -98,4 +98,5 @@ def _weights_as_inputs(graph: ir.Graph) -> None:
         if isinstance(tensor, torch.Tensor) and tensor.is_meta:
             del graph.initializers[name]
             value.const_value = None
-            graph.inputs.append(value)
+            if value.uses():
+                graph.inputs.append(value)

@@ -353,6 +353,7 @@ class ProductPlans:
 
 def _first(holds: Array) -> tuple[Array, Array]:
     """The first place along the second axis where something holds, and whether there is one."""
+    holds = np.atleast_2d(holds)
     return holds.argmax(1)[:, None], np.any(holds, 1, keepdims=True)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ge.dialects.graph.base import GraphOp
 from ge.dialects.graph.ops import norm, reduce
+from ge.dialects.graph.ops.activation import finite_range
 from ge.lowering.kernels.vector_writer import Arg, Tile, VectorWriter
 
 Axes = tuple[int, ...]
@@ -148,7 +149,9 @@ def _log_sum(w: VectorWriter, x: Arg, over: Sequence[str], n: int) -> Arg:
 @reducing(_some, reduce.ReduceLogSumExpOp)
 def _log_sum_exp(w: VectorWriter, x: Arg, over: Sequence[str], n: int) -> Arg:
     x = _tile(w, x)
-    largest = w.reduce("vrmax", x, over)
+    # An infinite one less itself would be no number.
+    lowest, highest = map(float, finite_range(x.dtype.numpy))
+    largest = w.minimum(w.maximum(w.reduce("vrmax", x, over), lowest), highest)
     total = w.reduce("vrsum", w.exp(w.sub(x, largest)), over)
     return w.add(w.unary("vln", total), largest)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,9 @@ def test_saved_kernels_and_programs_are_the_same_program(mlp: Path, tmp_path: Pa
 def test_wrong_configurations_are_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ge.OptimizeConfig(**given)
+
+
+def test_options_show_where_a_signature_is_asked_for() -> None:
+    assert {*inspect.signature(ge.OptimizeConfig).parameters} == {
+        field.name for field in fields(ge.OptimizeConfig)
+    }

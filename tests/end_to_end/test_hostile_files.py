@@ -151,3 +151,26 @@ def test_trees_name_dimensions_of_their_kernel(
         message = capsys.readouterr().err
         assert "a dimension must be of the kernel" in message
         assert "got 'q'" in message
+
+
+@pytest.mark.parametrize("tool", [ge_opt.main, ge_compile.main])
+def test_a_message_shows_a_part_of_a_long_line(
+    tool: Main, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "long.mlir"
+    path.write_text(" " * 9_000 + "(\x1b[2J" * 9_000)
+    assert tool([str(path)]) == 3
+    line, shown, caret = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{path}:1:9001: error: ")
+    assert len(shown) <= 160
+    assert shown[caret.index("^")] == "("
+    assert "\x1b" not in shown
+
+
+def test_texts_for_other_tools_say_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("m.s", "m.o"):
+        (tmp_path / name).write_text("main: halt")
+        assert ge_compile.main([str(tmp_path / name), "-o", str(tmp_path / "out.o")]) == 3
+        assert "assembly is for ge-as, objects are for ge-run" in capsys.readouterr().err

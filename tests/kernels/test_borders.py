@@ -122,3 +122,24 @@ def test_a_range_of_nothing_has_a_scale_of_one() -> None:
     outs = _bytes(net)
     kinds = {name: TensorProto.UINT8 for i, name in enumerate(outs) if i % 3 != 1}
     check(net.model({"x": IMAGE}, outs, 13, kinds), TINY, simplify=True)
+
+
+@pytest.mark.parametrize("wide", [2, 3001])
+def test_sums_of_exponentials_of_what_is_infinite(wide: int) -> None:
+    inf = np.inf
+    ends = [(-inf, -inf), (inf, 0), (inf, -inf), (-1e4, 1e4), (-inf, 3), (np.nan, 1)]
+    x = np.full((len(ends), wide), -inf, np.float32)
+    x[:, [0, -1]] = ends
+    net = Net()
+    made = net("ReduceLogSumExp", "x", np.array([1]), keepdims=0)
+    check(net.model({"x": x.shape}, [made], 18), TINY, {"x": x}, simplify=True)
+
+
+@pytest.mark.parametrize("size", [(6, 6), (7, 7)])
+def test_what_was_pooled_goes_back_to_its_places(size: tuple[int, int]) -> None:
+    net = Net()
+    image, shape = (2, 3, *size), np.array([2, 3, *size])
+    how: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    largest, places = net("MaxPool", "x", outputs=2, **how)
+    made = net("MaxUnpool", largest, places, shape, **how)
+    check(net.model({"x": image}, [made], 13), TINY, simplify=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -49,7 +50,11 @@ def test_what_is_kept_wide_does_not_overflow() -> None:
     for keep in (["fourth", "fifth"], ["Mul", "MatMul"]):
         program = ge.compile(_model(1e6), target="tiny", precision="fp16", keep_fp32=keep)
         assert program.compare({"x": X}).guilty is None
-    config = {"precision_mode": "fp16", "keep_fp32": ["fourth", "fifth"], "target": "tiny"}
+    config: dict[str, Any] = {
+        "precision_mode": "fp16",
+        "keep_fp32": ["fourth", "fifth"],
+        "target": "tiny",
+    }
     engine = ge.GraphEngine(ge.OptimizeConfig(**config))
     assert np.isfinite(engine.Optimize(_model(1e6))(X)).all()
     with pytest.raises(InputError, match="got 'fiftht'; did you mean 'fifth'"):

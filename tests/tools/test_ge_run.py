@@ -6,7 +6,7 @@ import pytest
 
 from ge.codegen.objects import write_object
 from ge.codegen.parse_asm import parse_asm
-from ge.tools.ge_run import main
+from ge.tools.ge_run import RUNS, main
 from tests.runtime.test_simulator import DOUBLE, X
 
 NEXT_TO_EACH_OTHER = """
@@ -77,6 +77,11 @@ def test_hazards_fail_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_repeated_runs_are_reported(obj: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(obj), "--repeat", "3", "--mode", "timing"]) == 0
     assert "repeated: 3 runs of the same cycles" in capsys.readouterr().out
+    # Of many only some are run here: one after the other takes as long as one more each time.
+    assert main([str(obj), "--repeat", "99999999", "--mode", "timing"]) == 0
+    shown = capsys.readouterr().out
+    assert f"repeated: {RUNS} runs of the same cycles" in shown
+    assert "in one launch: 99999999 on end" in shown
 
 
 @pytest.mark.parametrize(
