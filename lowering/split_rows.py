@@ -220,13 +220,14 @@ def _place(best: type[reduce.ReduceOp]) -> Callable[[Here, Any, Axes], SSAValue]
     def write(here: Here, op: Any, axes: Axes) -> SSAValue:
         (axis,) = axes
         x, dtype = op.x, dtype_of(op.x)
-        if dtype.is_float:
-            # What is not a number is never the best one.
-            worst = number(here, -inf if best is reduce.ReduceMaxOp else inf, dtype)
-            x = here.make(binary.WhereOp, here.make(unary.IsNaNOp, x), worst, x)
-        found = here.make(binary.EqualOp, x, _of(here, best, x, axes))
         n = shape_of(x)[axis]
         line = np.arange(n, dtype=np.int32).reshape(n, *(1,) * (len(shape_of(x)) - 1 - axis))
+        if dtype.is_float:
+            # What is not a number is the best one in the first place and never in others.
+            top = inf if best is reduce.ReduceMaxOp else -inf
+            ends = here.constant(np.where(line == 0, top, -top).astype(dtype.numpy))
+            x = here.make(binary.WhereOp, here.make(unary.IsNaNOp, x), ends, x)
+        found = here.make(binary.EqualOp, x, _of(here, best, x, axes))
         last = op.attrs["select_last_index"]
         other = number(here, -1 if last else n, dtypes.I32)
         places = here.make(binary.WhereOp, found, here.constant(line), other)

@@ -165,12 +165,13 @@ def _place(best: str) -> Callable[..., Arg]:
         x = _tile(w, x)
         if not w.sorted(over):
             return 0.0
-        if x.dtype.is_float:
-            # What is not a number is never the best one.
-            worst = -inf if best == "vrmax" else inf
-            x = w.select(w.compare("eq", x, x), x, worst)
-        found = w.compare("eq", x, w.reduce(best, x, over))
         places = w.count(over[0])
+        if x.dtype.is_float:
+            # What is not a number is the best one in the first place and never in others.
+            top = inf if best == "vrmax" else -inf
+            ends = w.select(w.compare("eq", places, 0.0), w.fill(top, (), x.dtype), -top)
+            x = w.select(w.compare("eq", x, x), x, ends)
+        found = w.compare("eq", x, w.reduce(best, x, over))
         if select_last_index:
             return w.reduce("vrmax", w.select(found, places, -1.0), over)
         return w.reduce("vrmin", w.select(found, places, float(n)), over)

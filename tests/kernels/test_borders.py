@@ -143,3 +143,15 @@ def test_what_was_pooled_goes_back_to_its_places(size: tuple[int, int]) -> None:
     largest, places = net("MaxPool", "x", outputs=2, **how)
     made = net("MaxUnpool", largest, places, shape, **how)
     check(net.model({"x": image}, [made], 13), TINY, simplify=True)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("shape", [(6, 7), (3, 2050), (4, 5, 3)])
+def test_places_where_something_is_no_number(op: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(len(shape))
+    x = rng.integers(0, 5, shape).astype(np.float32)
+    x[rng.random(shape) < 0.3] = np.nan
+    net = Net()
+    outs = [net(op, "x", axis=1, select_last_index=last) for last in (0, 1)]
+    model = net.model({"x": shape}, outs, 13, dict.fromkeys(outs, TensorProto.INT64))
+    check(model, TINY, {"x": x}, simplify=True)

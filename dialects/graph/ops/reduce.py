@@ -282,6 +282,18 @@ class ArgOp(TensorOp, ABC):
         return tensor(_reduced(x, (axis,), keepdims), i64)
 
 
+def _comparable(x: Array, axis: int, best: float) -> Array:
+    """What is not a number as the best one in the first place, the worst in others.
+
+    So onnxruntime finds places: it compares with the first one, and then what it has found.
+    """
+    if x.dtype.kind in "biu":
+        return x
+    rows = np.moveaxis(np.where(x != x, x.dtype.type(-best), x), axis, 0)
+    rows[:1] = np.where(np.isnan(np.moveaxis(x, axis, 0)[:1]), x.dtype.type(best), rows[:1])
+    return np.moveaxis(rows, 0, axis)
+
+
 @irdl_op_definition
 class ArgMaxOp(ArgOp):
     """
@@ -298,6 +310,7 @@ class ArgMaxOp(ArgOp):
 
     @staticmethod
     def evaluate(x: Array, *, axis: int, keepdims: bool, select_last_index: bool) -> Array:
+        x = _comparable(x, axis, np.inf)
         if not select_last_index:
             return np.asarray(x.argmax(axis=axis, keepdims=keepdims))
         last = np.flip(x, axis).argmax(axis=axis, keepdims=keepdims)
@@ -319,6 +332,7 @@ class ArgMinOp(ArgOp):
 
     @staticmethod
     def evaluate(x: Array, *, axis: int, keepdims: bool, select_last_index: bool) -> Array:
+        x = _comparable(x, axis, -np.inf)
         if not select_last_index:
             return np.asarray(x.argmin(axis=axis, keepdims=keepdims))
         last = np.flip(x, axis).argmin(axis=axis, keepdims=keepdims)
