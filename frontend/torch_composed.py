@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ge.frontend.torch_pooling import of_each_dim
+
 aten = torch.ops.aten
 
 
@@ -341,9 +343,7 @@ def _averages(
     """Sums of windows divided by a number of the caller's, which torch.onnx does not look at."""
     if divisor is None:
         return NotImplemented
-    kernel, steps, around = (
-        [*v] * (n if len(v) == 1 else 1) for v in (kernel, stride or kernel, padding)
-    )
+    kernel, steps, around = of_each_dim(n, kernel, stride or kernel, padding)
     ends: list[int] = []
     for size, k, step, p in zip(x.shape[-n:], kernel, steps, around, strict=True):
         made = (size + 2 * p - k + (step - 1 if ceil_mode else 0)) // step

@@ -11,6 +11,11 @@ import torch
 from torch.nn.functional import pad
 
 
+def of_each_dim(n: int, *given: Sequence[int]) -> list[list[int]]:
+    """Each of what is given as n numbers: one number is that of all dims."""
+    return [[*v] * (n // len(v)) for v in given]
+
+
 class _Pool(NamedTuple):
     """The windows of a pooling over the last two dims."""
 
@@ -31,9 +36,7 @@ class _Pool(NamedTuple):
         dilation: Sequence[int],
         outs: Sequence[int],
     ) -> _Pool:
-        k, s, p, d = (
-            list(v) * (2 // len(v)) for v in (kernel, stride or kernel, padding, dilation)
-        )
+        k, s, p, d = of_each_dim(2, kernel, stride or kernel, padding, dilation)
         return cls((x.shape[-2], x.shape[-1]), k, s, p, d, (outs[-2], outs[-1]))
 
     def places(self) -> Iterator[tuple[int, int, Any]]:
@@ -134,7 +137,7 @@ def average_pool_backward(
     windows = zip(
         x.shape[-n:],
         grad.shape[-n:],
-        *([*v] * (n // len(v)) for v in (kernel, stride or kernel, padding)),
+        *of_each_dim(n, kernel, stride or kernel, padding),
         strict=True,
     )
     covers, count = [], None
