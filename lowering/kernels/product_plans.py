@@ -109,7 +109,6 @@ class ProductPlans:
         self.batch = tuple(x for x in dims if x in left and x in right)
         self.rows = tuple(x for x in dims if x in left and x not in self.batch)
         self.columns = tuple(x for x in dims if x not in left)
-        self.vectors = VectorCost(d, target)
         self.known: dict[tuple[str, int], tuple[int, int]] = {}
         """Bytes and rows of boxes of the operands."""
 
@@ -267,13 +266,18 @@ class ProductPlans:
 
     # What a plan takes.
 
+    @cached_property
+    def epilogue(self) -> Any:
+        """Cycles that the vector unit takes for a tile, however its sum is cut."""
+        return VectorCost(self.d, self.target).cycles(self.d.final, self.tiles)
+
     def tile_cycles(self, small: Arrays) -> tuple[Array, Array]:
         """Cycles of a tile's busiest unit, loads left out; and of its way out alone."""
         m, n = self.sides(self.tiles)
         k = prod(small.values())
         steps = prod(-(-self.d.extents[x] // small[x]) for x in self.over)
         out = m * n * ACC_BYTES / self.target.rate("l0c_ub", "").bytes_per_cycle + 35
-        vector = self.vectors.cycles(self.d.final, self.tiles)
+        vector = self.epilogue
         # With one copy of the accumulators the next product waits for this one's epilogue.
         single = 2 * m * n * ACC_BYTES > self.target.bytes_of[Space.L0C]
         alone = np.where(single, np.maximum(out, vector), 0.0)
