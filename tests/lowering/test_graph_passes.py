@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.ir import Block
 
 from ge.dialects.graph.module import input_names, main_of, make_module
+from ge.dialects.graph.ops.activation import ReluOp
 from ge.dialects.graph.ops.binary import AddOp
 from ge.dialects.graph.ops.layout import TransposeOp
 from ge.dialects.graph.ops.unary import IdentityOp
@@ -20,6 +21,7 @@ from ge.dialects.module_text import make_context
 from ge.frontend.onnx_export import export_onnx
 from ge.frontend.onnx_import import import_onnx
 from ge.lowering.pipelines import PIPELINES, load_pass
+from ge.lowering.rewriting import Here, rewrite
 from tests.models import Net, convolutional, transformer
 from tests.onnx_oracle import close, run
 
@@ -92,3 +94,14 @@ def test_time_is_linear() -> None:
 
     per_op(300)
     assert min(per_op(4000) for _ in range(2)) < 2 * max(per_op(500) for _ in range(3))
+
+
+def test_a_rule_that_gives_up_leaves_nothing_behind() -> None:
+    def gives_up(here: Here, op: ReluOp) -> None:
+        here.make(IdentityOp, here.make(IdentityOp, op.x))
+
+    net = Net()
+    module = import_onnx(net.model({"x": (2, 3)}, [net("Relu", "x")], 17))
+    before = str(module)
+    rewrite(module, {ReluOp: [gives_up, gives_up]})
+    assert str(module) == before
